@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from airflow_sitemaps.errors import TransientError as TransientError
     from airflow_sitemaps.notifications import SitemapNotifier as SitemapNotifier
     from airflow_sitemaps.operators.announcements import IndexNowOperator as IndexNowOperator
-    from airflow_sitemaps.operators.announcements import SearchConsoleInspectOperator as SearchConsoleInspectOperator
     from airflow_sitemaps.operators.announcements import SearchConsoleSubmitOperator as SearchConsoleSubmitOperator
     from airflow_sitemaps.operators.announcements import SitemapPingOperator as SitemapPingOperator
     from airflow_sitemaps.operators.crawls import SitemapFetchesOperator as SitemapFetchesOperator
+    from airflow_sitemaps.operators.inspections import BingWebmasterOperator as BingWebmasterOperator
+    from airflow_sitemaps.operators.inspections import SearchConsoleInspectOperator as SearchConsoleInspectOperator
     from airflow_sitemaps.operators.plan import SitemapPlanOperator as SitemapPlanOperator
     from airflow_sitemaps.operators.publish import SitemapPublishOperator as SitemapPublishOperator
     from airflow_sitemaps.operators.publish import SitemapRollbackOperator as SitemapRollbackOperator
@@ -75,10 +76,9 @@ _NAMES = {
         "StoreError TemplateError TransientError"
     ),
     "notifications": "SitemapNotifier",
-    "operators.announcements": (
-        "IndexNowOperator SearchConsoleInspectOperator SearchConsoleSubmitOperator SitemapPingOperator"
-    ),
+    "operators.announcements": "IndexNowOperator SearchConsoleSubmitOperator SitemapPingOperator",
     "operators.crawls": "SitemapFetchesOperator",
+    "operators.inspections": "BingWebmasterOperator SearchConsoleInspectOperator",
     "operators.plan": "SitemapPlanOperator",
     "operators.publish": "SitemapPublishOperator SitemapRollbackOperator SitemapWriteOperator",
     "operators.verify": "SitemapFreshnessOperator SitemapVerifyOperator",

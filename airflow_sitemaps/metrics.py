@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.report import Report, SectionReport
     from airflow_sitemaps.search_engines.fetches import Fetches
+    from airflow_sitemaps.search_engines.index_status import Observation as IndexObservation
     from airflow_sitemaps.search_engines.index_status import SectionStatus
     from airflow_sitemaps.search_engines.searchconsole import Observation
     from airflow_sitemaps.verification.result import Verification
@@ -82,6 +83,8 @@ _GAUGES: Final = (
     ("urls_inspected", "URLs", "section engine", "Listed URLs that were inspected in the engine in the last 7 days"),
     ("indexed_share", "share", "section engine", "Estimated share of the listed URLs that are indexed, from 0 to 1"),
     ("crawled_share", "share", "section engine", "Estimated share of the listed URLs that are crawled, from 0 to 1"),
+    ("discovered_share", "share", "section engine", "Estimated share of the listed URLs that are discovered"),
+    ("site_pages", "pages", "engine state", "Pages of the whole site, by Bing's statistics of the last day"),
     ("files_fetched", "files", "section engine", "Files that the engine fetched since their last change"),
     ("files_late", "files", "section engine", "Files that changed, and that the engine has not fetched in time"),
     ("false_crawlers", "requests", "engine", "Requests for files in the engine's name from addresses of others"),
@@ -110,6 +113,7 @@ TAGS: Final[Mapping[str, str]] = MappingProxyType(
         "change": "What changed: `both`, `date_only` or `page_only`",
         "stage": "Stage of the run",
         "engine": "Search engine, such as `google`",
+        "state": "`crawled`, `errors`, `blocked` or `in_index`",
     }
 )
 
@@ -247,12 +251,14 @@ def of_coverage(index_url: str, observation: Observation) -> Iterator[Measuremen
             yield _measure(index_url, f"search_console_{what}", value, section=name)
 
 
-def of_index_status(index_url: str, engine: str, found: Iterable[SectionStatus]) -> Iterator[Measurement]:
-    """Return the estimates of what an engine crawled and indexed, by section."""
+def of_index_status(index_url: str, newest: IndexObservation, found: Iterable[SectionStatus]) -> Iterator[Measurement]:
+    """Return the estimates of what an engine did with the listed URLs, by section, and its counts of the whole site."""
     for status in found:
-        shares = {"indexed_share": status.indexed.share, "crawled_share": status.crawled.share}
+        shares = {f"{stage}_share": share.share for stage, share in status.shares.items()}
         for name, value in {"urls_inspected": status.inspected, **shares}.items():
-            yield _measure(index_url, name, value, section=status.section, engine=engine)
+            yield _measure(index_url, name, value, section=status.section, engine=newest.engine)
+    for state, number in () if newest.site is None else newest.site.pages.items():
+        yield _measure(index_url, "site_pages", number, engine=newest.engine, state=state)
 
 
 def of_fetches(index_url: str, summary: Fetches) -> Iterator[Measurement]:

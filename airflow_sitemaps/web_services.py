@@ -68,12 +68,12 @@ def client_for(*hosts: str) -> HttpClient:
 class Service:
     """A web service. ``busy`` returns why a response without success asks to try again later, or the empty text.
 
-    Messages say the ``reasons`` of a status and what to do about it, and never the ``secret``.
+    Messages say the ``reasons`` of a status and what to do about it, and never a ``secret``.
     """
 
     sender: Sender
     reasons: Mapping[int, str] = field(default_factory=dict)
-    secret: str = field(default="", repr=False)
+    secret: str | tuple[str, ...] = field(default=(), repr=False)
     success: range | frozenset[int] = range(200, 300)
     busy: Callable[[Fetched], str] = lambda response: ""
     attempts: int = ATTEMPTS
@@ -115,33 +115,39 @@ class Service:
 
 @dataclass(slots=True, kw_only=True)
 class Quota:
-    """The requests that each account (such as a property) got today: at most ``daily``, ``pause_s`` seconds apart. Thread-safe.
+    """The requests that accounts (such as properties) may get: those of a grant, ``pause_s`` seconds apart. Thread-safe.
 
-    ``is_used_up`` returns whether a response says that the service accepts no further request today.
+    ``sent`` counts those of the newest grant. ``is_used_up`` returns whether a response says that the service accepts no
+    further request today; ``used_up`` are the accounts of which it did.
     """
 
-    daily: int
-    spent: dict[str, int]
     pause_s: float
     is_used_up: Callable[[Fetched], bool]
     sleep: Callable[[float], None] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
+    sent: dict[str, int] = field(default_factory=dict)
+    used_up: set[str] = field(default_factory=set)
+    _granted: dict[str, int] = field(default_factory=dict)
+    _end_s: float = 0.0
     _next_s: float = 0.0
     _refused: dict[str, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def left(self, account: str) -> int:
-        """Return how many requests an account may still get."""
-        return max(0, self.daily - self.spent.get(account, 0))
+    def grant(self, requests: Mapping[str, int], seconds: float) -> None:
+        """Allow so many requests of each account, for a time."""
+        with self._lock:
+            self._granted, self.sent, self._end_s = dict(requests), {}, self.monotonic() + seconds
 
     def spend(self, account: str) -> None:
-        """Count a request, and wait until it may be sent. Raise UsedUpError if none is left."""
+        """Count a request, and wait until it may be sent. Raise UsedUpError if none is left, or its time has ended."""
         with self._lock:
-            if not self.left(account):
-                raise UsedUpError(f"{account}: its {self.daily:,} requests of today are used up")
-            self.spent[account] = self.spent.get(account, 0) + 1
             now = self.monotonic()
             start = max(now, self._next_s)
+            if account in self.used_up or self.sent.get(account, 0) >= self._granted.get(account, 0):
+                raise UsedUpError(f"{account}: its requests of today are used up")
+            if start > self._end_s:
+                raise UsedUpError(f"{account}: the service is too slow for the requests that were reserved")
+            self.sent[account] = self.sent.get(account, 0) + 1
             self._next_s = start + self.pause_s
         if start > now:
             self.sleep(start - now)
@@ -153,7 +159,7 @@ class Quota:
             self._refused[account] = self._refused.get(account, 0) + 1 if response.status == 429 else 0
             if not is_used_up and self._refused[account] < REFUSALS:
                 return
-            self.spent[account] = max(self.daily, self.spent.get(account, 0))
+            self.used_up.add(account)
         raise UsedUpError(f"{account}: the service accepts no further request today")
 
 
@@ -168,7 +174,7 @@ class Metered:
     def send(
         self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Fetched:
-        """Send a request. Raise UsedUpError if the quota of the day does not allow it."""
+        """Send a request. Raise UsedUpError if the quota does not allow it."""
         self.quota.spend(self.account)
         response = self.to.send(method, url, body=body, headers=headers)
         self.quota.learn(self.account, response)
@@ -185,10 +191,12 @@ def is_transient(status: int) -> bool:
     return status in (408, 425, 429) or status >= 500
 
 
-def excerpt(body: bytes, secret: str = "") -> str:
-    """Return the beginning of a response on one line, without the secret."""
-    text = body[: 4 * _EXCERPT].decode(errors="replace")
-    text = " ".join((text.replace(secret, "***") if secret else text).split())
+def excerpt(body: bytes, secret: str | tuple[str, ...] = ()) -> str:
+    """Return the beginning of a response on one line, without the secrets."""
+    text = body[: 256 * _EXCERPT].decode(errors="replace")
+    for each in sorted((secret,) if isinstance(secret, str) else secret, key=len, reverse=True):
+        text = text.replace(each, "***") if each else text
+    text = " ".join(text.split())
     text = "".join(character for character in text if character.isprintable())
     return text if len(text) <= _EXCERPT else text[:_EXCERPT] + " …"
 

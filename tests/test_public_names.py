@@ -17,6 +17,7 @@ PUBLIC = {
     "ConflictError",
     "ConnectionNotFoundError",
     "Crawler",
+    "BingWebmasterOperator",
     "CredentialsError",
     "GuardError",
     "IncompleteError",

@@ -1,27 +1,23 @@
-"""The tasks that inform other services of what is published, and the task that inspects listed URLs in Google's index."""
+"""The tasks that inform other services of what is published."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import date, datetime, timezone
+from datetime import datetime, timezone
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow_sitemaps import setting_checks
-from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException
+from airflow_sitemaps.airflow_compat import AirflowSkipException
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
-from airflow_sitemaps.operators.facts import FAILED, MAX_SECTIONS, MAX_TEXT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from airflow.sdk import Context, XComArg
 
     from airflow_sitemaps.http import HttpClient
-    from airflow_sitemaps.search_engines.index_status import SectionStatus
     from airflow_sitemaps.sitemap import Sitemap
     from airflow_sitemaps.web_services import Sender
 
@@ -267,123 +263,3 @@ class SearchConsoleSubmitOperator(AnnouncingOperator):
         if observation is not None:
             metrics.send(metrics.of_coverage(self.sitemap.index_url, observation))
         return [asdict(each) for each in status]
-
-
-class SearchConsoleInspectOperator(SitemapOperator):
-    """Inspect a random sample of the listed URLs in Google's index, and estimate by section how many are indexed.
-
-    The sample has the same number of URLs of each section and age where there are as many, and goes on where the last task
-    ended. Each task uses what is left of the day's quota; run it once a day. The estimates are of the last 7 days. The
-    task returns them, and attaches them to the events of its ``outlets``.
-
-    Args:
-        sitemap: The published sitemap. With ``Section(ledger=True)`` new and changed URLs are sampled apart.
-        property: The Search Console property, or several. A URL is inspected in the most specific one that has quota left.
-        daily: Largest number of requests a day for each property. Default: 2,000, Google's limit.
-        min_indexed: Smallest share of a section's URLs that must be indexed, from 0 to 1, or by section. The task fails if
-            the whole interval of an estimate is below. Default: None, none.
-        conn_id: Google connection whose service account is a user of the property. It needs
-            ``airflow-sitemaps[searchconsole]``.
-        token: Returns a bearer token, instead of the connection. Default: None.
-        api: Base address of the API. Default: Google's.
-        http: Sends the requests. Default: a client that reaches only the host of ``api``.
-        **kwargs: Arguments of Airflow's ``BaseOperator``.
-
-    Raises:
-        ConfigurationError: No property is given, or ``daily`` or ``min_indexed`` is out of range.
-    """
-
-    template_fields: Sequence[str] = ("property",)
-
-    def __init__(
-        self,
-        *,
-        sitemap: Sitemap,
-        property: str | Sequence[str],  # noqa: A002 - Search Console's own word
-        daily: int = 2_000,
-        min_indexed: float | Mapping[str, float] | None = None,
-        conn_id: str = "google_cloud_default",
-        token: Callable[[], str] | None = None,
-        api: str | None = None,
-        http: HttpClient | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(sitemap=sitemap, **kwargs)
-        where = f"SearchConsoleInspectOperator({self.task_id!r})"
-        setting_checks.whole_number(where, "daily", daily, 1)
-        for bound in min_indexed.values() if isinstance(min_indexed, Mapping) else (min_indexed,):
-            if bound is not None:
-                setting_checks.number(where, "min_indexed", bound, 0, 1)
-        if not property:
-            raise ConfigurationError(f"{where}: property={property!r}; give at least one property")
-        self.property = property
-        self.daily = daily
-        self.min_indexed = min_indexed
-        self.conn_id = conn_id
-        self.token = token
-        self.api = api
-        self.http = http
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Inspect URLs, and keep the results.
-
-        Raises:
-            AirflowFailException: A section is below ``min_indexed``, or an error that a retry cannot fix.
-        """
-        from airflow_sitemaps import metrics
-        from airflow_sitemaps.search_engines import index_status, inspection, searchconsole
-
-        with permanent_failures(context):
-            inspector = searchconsole.GoogleInspector(
-                properties=(self.property,) if isinstance(self.property, str) else tuple(self.property),
-                token=self.token or searchconsole.google_token(self.conn_id),
-                api=self.api or searchconsole.INSPECTION,
-                http=self.http,
-            )
-            observations = inspection.inspect(self.sitemap, inspector, daily=self.daily)
-        sections = index_status.statuses(observations)
-        metrics.send(metrics.of_index_status(self.sitemap.index_url, inspector.engine, sections))
-        result = returned(observations[-1].day, sections)
-        for outlet in self.outlets:
-            context["outlet_events"][outlet].extra = result
-        self._judge(context, sections)
-        return result
-
-    def _judge(self, context: Context, found: Sequence[SectionStatus]) -> None:
-        """Log each section's status, and fail if one is below its bound."""
-        low = []
-        for status in found:
-            bound = self.min_indexed.get(status.section) if isinstance(self.min_indexed, Mapping) else self.min_indexed
-            is_low = bound is not None and status.indexed.high < bound
-            line = (
-                f"section {status.section!r}: {status.indexed.share:.1%} indexed (from {status.indexed.low:.1%} to "
-                f"{status.indexed.high:.1%}), by {status.inspected:,} of {status.urls:,} URLs inspected in 7 days"
-            )
-            log.log(logging.ERROR if is_low else logging.INFO, "%s", line)
-            if is_low:
-                low.append(f"{line}; the limit is {bound:.1%}")
-        if low:
-            reason = (
-                f"{len(low)} of {len(found)} sections are below min_indexed: {'; '.join(low[:3])}. Look at the reasons on the "
-                "sitemap's page, and inspect some of the URLs in Search Console"
-            )
-            facts = {"error": "AirflowFailException", "message": reason[:MAX_TEXT]}
-            context["ti"].xcom_push(key=FAILED, value=facts)
-            raise AirflowFailException(reason)
-
-
-def returned(day: date, found: Sequence[SectionStatus]) -> dict[str, Any]:
-    """Return what XCom and events keep of the estimates: the numbers of the sections with the most URLs."""
-    largest = sorted(found, key=lambda status: -status.urls)[:MAX_SECTIONS]
-    return {
-        "day": day.isoformat(),
-        "inspected": sum(status.inspected for status in found),
-        "sections": {
-            status.section: {
-                "urls": status.urls,
-                "inspected": status.inspected,
-                "indexed": [round(n, 4) for n in (status.indexed.share, status.indexed.low, status.indexed.high)],
-            }
-            for status in largest
-        },
-    }

@@ -41,6 +41,7 @@ KINDS: Final[Mapping[str, str]] = {
     "IndexNowOperator": "indexnow",
     "SearchConsoleSubmitOperator": "searchconsole",
     "SearchConsoleInspectOperator": "inspection",
+    "BingWebmasterOperator": "bing",
     "SitemapFetchesOperator": "fetches",
     "SitemapPingOperator": "ping",
 }
@@ -267,7 +268,7 @@ def dags_by_id(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
     }
 
 
-ANNOUNCING: Final = ("indexnow", "searchconsole", "inspection", "fetches", "ping")
+ANNOUNCING: Final = ("indexnow", "searchconsole", "inspection", "bing", "fetches", "ping")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

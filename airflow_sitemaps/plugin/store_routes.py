@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response, status
 
@@ -168,6 +168,9 @@ async def export_changes(
     return as_csv(csv_of(rows, ("change", "url")), "changes.csv")
 
 
+Engine = Literal["google", "bing"]
+
+
 @router.get("/sitemap/coverage", responses={200: {"model": Coverage | Unavailable}})
 async def coverage(sitemap: DetachedSitemap) -> Response:
     """Return what Search Console reported about each index at the newest submissions."""
@@ -178,25 +181,27 @@ async def coverage(sitemap: DetachedSitemap) -> Response:
 
 
 @router.get("/sitemap/index-status", responses={200: {"model": IndexStatus | Unavailable}})
-async def inspected(sitemap: DetachedSitemap) -> Response:
-    """Return the estimates by section from the URLs that were inspected in Google's index."""
+async def inspected(sitemap: DetachedSitemap, engine: Engine = "google") -> Response:
+    """Return the estimates by section from the URLs that were inspected in an engine."""
     most = MAX_DAYS + index_status.WINDOW_DAYS - 1
     observations = await STATES.run(
-        manifest_file(sitemap), "index-status", lambda area: index_status.history(area, "google", most=most)
+        manifest_file(sitemap),
+        f"index-status {engine}",
+        lambda area: index_status.history(area, engine, most=most),
     )
     return uncached(index_status_of(observations))
 
 
 @router.get("/sitemap/funnel", responses={200: {"model": Funnel | Unavailable}})
-async def funnel(sitemap: DetachedSitemap) -> Response:
-    """Return how many of the listed URLs of each section Google fetched, discovered, crawled and indexed."""
+async def funnel(sitemap: DetachedSitemap, engine: Engine = "google") -> Response:
+    """Return how many of the listed URLs of each section an engine fetched, discovered, crawled and indexed."""
 
     def read(area: ObjectStore) -> Funnel:
-        submitted = history(area, most=1)
-        inspected = index_status.history(area, "google", most=index_status.WINDOW_DAYS)
-        return funnel_of(sitemap.snapshot.sections, fetches.summary_of(area), submitted, inspected)
+        submitted = history(area, most=1) if engine == "google" else []
+        inspected = index_status.history(area, engine, most=index_status.WINDOW_DAYS)
+        return funnel_of(sitemap.snapshot.sections, fetches.summary_of(area), submitted, inspected, engine)
 
-    return uncached(await STATES.run(manifest_file(sitemap), "funnel", read))
+    return uncached(await STATES.run(manifest_file(sitemap), f"funnel {engine}", read))
 
 
 @router.get("/find")

@@ -221,7 +221,10 @@ class Ping:
         """Send the request, and return the status of success. Raise the errors of ``Service.call``."""
         body = None if self.body is None else self.body.replace(PLACE, sitemap_url).encode()
         address = self.address(sitemap_url)
-        service = Service(sender=self.http, reasons=_REASONS, attempts=1)  # a webhook may count its calls
+        values = [*self.headers.values(), *(value.rpartition(" ")[2] for value in self.headers.values())]
+        secrets = (*values, urlsplit(address).query, self.body or "", (body or b"").decode())
+        # One attempt: a webhook may count its calls.
+        service = Service(sender=self.http, reasons=_REASONS, attempts=1, secret=secrets)
         try:
             return service.call(f"ping {shown(self.url)}", self.method, address, headers=self.headers, body=body).status
         except FetchError as error:

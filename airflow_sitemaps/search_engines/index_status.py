@@ -7,7 +7,8 @@ number of its listed URLs, so that a sample with many new URLs does not make a s
 from __future__ import annotations
 
 import math
-from datetime import date, timedelta
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
@@ -33,6 +34,9 @@ Z: Final = 1.959964
 """Two-sided quantile of the normal distribution for 95 %."""
 
 
+STAGES: Final = ("discovered", "crawled", "indexed")
+
+
 class Stratum(msgspec.Struct, kw_only=True):
     """The listed URLs of a section and an age, and what the inspected ones of them are.
 
@@ -43,6 +47,7 @@ class Stratum(msgspec.Struct, kw_only=True):
     urls: int = 0
     inspected: int = 0
     failed: int = 0
+    discovered: int = 0
     crawled: int = 0
     indexed: int = 0
     other_canonical: int = 0
@@ -52,7 +57,7 @@ class Stratum(msgspec.Struct, kw_only=True):
 
     def add(self, other: Stratum) -> None:
         """Add the inspected URLs of another sample."""
-        for name in ("inspected", "failed", "crawled", "indexed", "other_canonical"):
+        for name in ("inspected", "failed", *STAGES, "other_canonical"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("reasons", "first_crawl", "recrawl"):
             counts = getattr(self, name)
@@ -60,10 +65,33 @@ class Stratum(msgspec.Struct, kw_only=True):
                 tally(counts, key, number)
 
 
+class SubmittedFeed(msgspec.Struct, frozen=True, kw_only=True):
+    """An index or feed as the engine knows it. ``status`` is its own word, empty if it does not know the address."""
+
+    url: str
+    status: str = ""
+    urls: int = 0
+    last_read: str | None = None
+
+    def __str__(self) -> str:
+        if not self.status:
+            return f"Bing, {self.url}: not submitted: submit it in Bing Webmaster Tools"
+        return f"Bing, {self.url}: {self.status}, {self.urls:,} URLs, last read {self.last_read or 'never'}"
+
+
+class SiteState(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine says of the whole site, listed pages or not: its counts of one ``day``, and the submitted feeds."""
+
+    day: str = ""
+    pages: dict[str, int] = {}
+    feeds: tuple[SubmittedFeed, ...] = ()
+
+
 class Observation(msgspec.Struct, kw_only=True):
     """The sample of one day in an engine. ``day`` is the engine's, by which it counts its quota; ``at`` is ISO 8601 in UTC.
 
-    ``sections`` holds the strata by section and age (``new``, ``changed``, ``other``).
+    ``sections`` holds the strata by section and age (``new``, ``changed``, ``other``), ``stages`` those that the engine tells
+    of a URL.
     """
 
     format: Literal[1] = FORMAT
@@ -73,6 +101,8 @@ class Observation(msgspec.Struct, kw_only=True):
     generation: int = 0
     properties: list[str] = []
     sections: dict[str, dict[str, Stratum]] = {}
+    stages: tuple[str, ...] = ("crawled", "indexed")
+    site: SiteState | None = None
 
 
 _OBSERVATION: Final = Decoder(Observation)
@@ -89,7 +119,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 class SectionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The estimates of one section, and the numbers of its inspections; a small section has more of them than URLs.
 
-    The days are medians, None if fewer than half of the URLs were crawled since. An engine tells the last crawl, not the
+    An estimate is None if the engine does not tell it of a URL. The days are medians, None if fewer than half of the URLs were crawled since. An engine tells the last crawl, not the
     first one, so the true numbers are these or smaller.
     """
 
@@ -97,14 +127,31 @@ class SectionStatus(msgspec.Struct, frozen=True, kw_only=True):
     urls: int
     inspected: int
     failed: int
-    crawled: Estimate
-    indexed: Estimate
+    discovered: Estimate | None = None
+    crawled: Estimate | None = None
+    indexed: Estimate | None = None
     reasons: dict[str, int]
     other_canonical: int
     first_crawl_days: int | None
     first_crawl_of: int
     recrawl_days: int | None
     recrawl_of: int
+
+    @property
+    def shares(self) -> dict[str, Estimate]:
+        """Return the estimates by stage."""
+        return {name: share for name in STAGES if (share := getattr(self, name)) is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageState:
+    """What an engine knows of a URL. ``canonical``: the address that it prefers, empty if it is the URL itself."""
+
+    crawled_at: datetime | None
+    is_discovered: bool = True
+    is_indexed: bool = False
+    reason: str
+    canonical: str = ""
 
 
 def tally(counts: dict[str, int], key: str, number: int = 1) -> None:
@@ -116,13 +163,13 @@ def tally(counts: dict[str, int], key: str, number: int = 1) -> None:
 
 def statuses(observations: Sequence[Observation]) -> list[SectionStatus]:
     """Return the status of each section of the newest observation, from the samples of its last ``WINDOW_DAYS`` days."""
-    return [_status(section, strata) for section, strata in _sampled(observations).items()]
+    return [_status(section, strata, observations[-1]) for section, strata in _sampled(observations).items()]
 
 
 def total(observations: Sequence[Observation]) -> SectionStatus | None:
     """Return the status of all sections of the newest observation together; None without an inspection."""
     strata = [stratum for each in _sampled(observations).values() for stratum in each]
-    return _status("", strata) if strata else None
+    return _status("", strata, observations[-1]) if strata else None
 
 
 def _sampled(observations: Sequence[Observation]) -> dict[str, list[Stratum]]:
@@ -146,7 +193,7 @@ def _sampled(observations: Sequence[Observation]) -> dict[str, list[Stratum]]:
     return sampled
 
 
-def _status(section: str, strata: Sequence[Stratum]) -> SectionStatus:
+def _status(section: str, strata: Sequence[Stratum], newest: Observation) -> SectionStatus:
     total = Stratum(urls=sum(stratum.urls for stratum in strata))
     for stratum in strata:
         total.add(stratum)
@@ -155,8 +202,11 @@ def _status(section: str, strata: Sequence[Stratum]) -> SectionStatus:
         urls=total.urls,
         inspected=total.inspected,
         failed=total.failed,
-        crawled=estimate([(each.urls, each.inspected, each.crawled) for each in strata]),
-        indexed=estimate([(each.urls, each.inspected, each.indexed) for each in strata]),
+        **{
+            stage: estimate([(each.urls, each.inspected, getattr(each, stage)) for each in strata])
+            for stage in STAGES
+            if stage in newest.stages
+        },
         reasons=dict(sorted(total.reasons.items(), key=lambda reason: -reason[1])),
         other_canonical=total.other_canonical,
         first_crawl_days=median(total.first_crawl),

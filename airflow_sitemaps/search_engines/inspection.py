@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Union
 
 import msgspec
 
@@ -32,19 +33,23 @@ from airflow_sitemaps.search_engines.index_status import (
     FORMAT,
     WINDOW_DAYS,
     Observation,
+    PageState,
+    SiteState,
     Stratum,
     history,
     keep,
     tally,
 )
-from airflow_sitemaps.search_engines.searchconsole import GoogleInspector, PageState
+from airflow_sitemaps.search_engines.quota import DayQuota
 from airflow_sitemaps.shards.schema import Decoder
-from airflow_sitemaps.web_services import ATTEMPTS, Metered, NotAcceptedError, Quota, UsedUpError
+from airflow_sitemaps.web_services import Metered, NotAcceptedError, Quota, UsedUpError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_sitemaps.ports import Clock, ObjectStore
+    from airflow_sitemaps.ports import Clock, ObjectStore, StoreConfig
+    from airflow_sitemaps.search_engines.bing_webmaster import BingInspector
+    from airflow_sitemaps.search_engines.searchconsole import GoogleInspector
     from airflow_sitemaps.sitemap import Sitemap
     from airflow_sitemaps.web_services import Sender
 
@@ -52,6 +57,8 @@ log = logging.getLogger(__name__)
 
 CHUNK: Final = 100
 """URLs that are inspected between two puts of the record."""
+
+SITE_REQUESTS: Final = 2
 
 RECENT_DAYS: Final = 30
 """Days in which a lastmod must be for its URL to count in the recrawl lag."""
@@ -62,13 +69,17 @@ AGES: Final = ("new", "changed", "other")
 Inspect = Callable[[str, str, "Sender"], PageState]
 """Inspects a URL in a property by a sender. Raises the errors of ``Service.call``."""
 
+ReadSite = Callable[["Sender", Sequence[str]], SiteState]
+"""Reads what an engine says of the whole site and of these indexes, in ``SITE_REQUESTS``. Raises the same errors."""
+
+Inspector = Union["GoogleInspector", "BingInspector"]
+
 
 class Rotation(msgspec.Struct, kw_only=True):
-    """How far each section and age was inspected (``cursors``), and the requests of the day by property (``spent``)."""
+    """How far each section and age was inspected (``cursors``), and what was seen today."""
 
     format: Literal[1] = FORMAT
     today: Observation
-    spent: dict[str, int] = {}
     cursors: dict[str, dict[str, int]] = {}
 
 
@@ -88,23 +99,36 @@ class Candidate:
 
 
 def inspect(
-    sitemap: Sitemap, inspector: GoogleInspector, *, daily: int, clock: Clock = SYSTEM_CLOCK, **timing: Any
+    sitemap: Sitemap,
+    inspector: Inspector,
+    *,
+    daily: int,
+    quota_store: StoreConfig | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+    **timing: Any,
 ) -> list[Observation]:
     """Inspect as many URLs as today's quota allows, and return the observations, oldest first.
 
-    ``timing`` replaces ``sleep`` and ``monotonic`` of the quota. Raises ConfigurationError if nothing is published or a
+    ``quota_store`` keeps the requests of the day, by default the sitemap's store. ``timing`` replaces ``sleep`` and ``monotonic`` of the quota. Raises ConfigurationError if nothing is published or a
     permission is missing, NotAcceptedError or FetchError if the engine answers none of a chunk's requests, and
     RefusedPutError if another task inspects the same sitemap at the same time.
     """
-    run = _Run.begin(sitemap, inspector, daily, clock, timing)
+    objects = sitemap.store.open().state
+    meter = Quota(pause_s=inspector.pause_s, is_used_up=inspector.is_used_up, **timing)
+    quota = DayQuota(
+        objects if quota_store is None else quota_store.open().state, f"{AREA}quota/{inspector.engine}.json",
+        inspector.properties, daily=daily, day=inspector.day, meter=meter, clock=clock,
+    )  # fmt: skip
+    run = _Run.begin(objects, inspector, quota, meter, clock)
+    run.read_site(sitemap)
     run.draw(sitemap)
     run.put()
     queue, done, started = iter(run.queue), 0, time.monotonic()
-    while chunk := run.next_chunk(queue):
-        run.put(reserved=[site for _, site in chunk])
+    while (chunk := run.next_chunk(queue)) and quota.reserve(Counter(site for _, site in chunk)):
         try:
             run.ask(chunk)
         finally:
+            quota.settle()
             run.put()
         done += len(chunk)
         rate = done / max(time.monotonic() - started, 0.001)
@@ -118,50 +142,53 @@ class _Run:
     """One day's inspection, or a part of it."""
 
     objects: ObjectStore
-    inspector: GoogleInspector
+    inspector: Inspector
     clock: Clock
     rotation: Rotation
     etag: str | None
-    quota: Quota
+    quota: DayQuota
+    meter: Quota
     queue: list[Candidate] = field(default_factory=list)
     stopped: set[tuple[str, str]] = field(default_factory=set)
 
     @classmethod
-    def begin(
-        cls, sitemap: Sitemap, inspector: GoogleInspector, daily: int, clock: Clock, timing: Mapping[str, Any]
-    ) -> _Run:
+    def begin(cls, objects: ObjectStore, inspector: Inspector, quota: DayQuota, meter: Quota, clock: Clock) -> _Run:
         """Read the record, and begin a new day in it if the engine's has changed."""
-        objects, day = sitemap.store.open().state, inspector.day(clock.now())
         stored = objects.get(f"{AREA}{inspector.engine}.json")
-        today = Observation(engine=inspector.engine, day=day)
+        today = Observation(engine=inspector.engine, day=quota.today, stages=inspector.stages)
         rotation = Rotation(today=today) if stored is None else _ROTATION.decode_or_none(stored.body)
         if rotation is None:
-            log.warning("the record of inspections cannot be read: inspections begin again tomorrow")
-            rotation = Rotation(today=today, spent=dict.fromkeys(inspector.properties, daily))
-        if rotation.today.day != day:
+            log.warning("the record of inspections cannot be read: the sample begins again")
+            rotation = Rotation(today=today)
+        if rotation.today.day != quota.today:
             if rotation.today.sections:
                 keep(objects, rotation.today)
             rotation = Rotation(today=today, cursors=rotation.cursors)
-        quota = Quota(
-            daily=daily,
-            spent=dict(rotation.spent),
-            pause_s=inspector.pause_s,
-            is_used_up=inspector.is_used_up,
-            **timing,
-        )
         etag = None if stored is None else stored.info.etag
-        return cls(objects=objects, inspector=inspector, clock=clock, rotation=rotation, etag=etag, quota=quota)
+        return cls(
+            objects=objects, inspector=inspector, clock=clock, rotation=rotation, etag=etag, quota=quota, meter=meter
+        )
 
-    def put(self, reserved: Sequence[str] = ()) -> None:
-        """Store the record. ``reserved`` are the properties of the requests to come, each of which may be repeated."""
-        spent = dict(self.quota.spent)
-        for site in reserved:
-            spent[site] = min(self.quota.daily, spent.get(site, 0) + ATTEMPTS)
-        self.rotation.spent = {site: max(number, self.quota.spent.get(site, 0)) for site, number in spent.items()}
+    def put(self) -> None:
+        """Store the record."""
         key = f"{AREA}{self.inspector.engine}.json"
         mode = Create() if self.etag is None else Update(self.etag)
         body, write_id = msgspec.json.encode(self.rotation), self.clock.token()
         self.etag = put_verified(self.objects, key, body, mode=mode, write_id=write_id)
+
+    def read_site(self, sitemap: Sitemap) -> None:
+        """Keep what the engine says of the whole site; without a response, what it said before."""
+        manifest = StateRepository(self.objects).manifest()
+        urls = [] if manifest is None else [manifest.base_url + index.name for index in manifest.indexes]
+        account, read = self.inspector.properties[0], self.inspector.site_state
+        if read is None or not self.quota.left(account) or not self.quota.reserve({account: SITE_REQUESTS}):
+            return
+        try:
+            self.rotation.today.site = read(Metered(self.inspector.sender(), self.meter, account), urls)
+        except (NotAcceptedError, FetchError) as error:
+            log.warning("the engine's statistics of the site are not read: %s", error)
+        finally:
+            self.quota.settle()
 
     def draw(self, sitemap: Sitemap) -> None:
         """Count the listed URLs by section and age, and draw those to inspect, all strata at the same pace."""
@@ -220,7 +247,7 @@ class _Run:
 
     def ask(self, chunk: Sequence[tuple[Candidate, str]]) -> None:
         """Inspect URLs, and count them. Raise the first error if no URL is inspected and the quota is not the cause."""
-        answer = partial(_answer, self.inspector.session(), self.inspector.sender(), self.quota)
+        answer = partial(_answer, self.inspector.session(), self.inspector.sender(), self.meter)
         answers = list(zip((each for each, _ in chunk), mapped(answer, chunk, "sitemap-inspect"), strict=True))
         errors = [error for _, error in answers if isinstance(error, Exception) and not isinstance(error, UsedUpError)]
         if errors and not any(isinstance(state, PageState) for _, state in answers):
@@ -255,6 +282,7 @@ def _answer(
 def _count(stratum: Stratum, candidate: Candidate, state: PageState, now: datetime) -> None:
     """Count an inspected URL in its stratum."""
     stratum.inspected += 1
+    stratum.discovered += state.is_discovered
     stratum.crawled += state.crawled_at is not None
     stratum.indexed += state.is_indexed
     stratum.other_canonical += bool(state.canonical)

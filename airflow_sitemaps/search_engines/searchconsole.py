@@ -21,6 +21,7 @@ import msgspec
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.state.repository import StateRepository, newest, put_newest
 from airflow_sitemaps.protocol import lastmod
+from airflow_sitemaps.search_engines.index_status import PageState
 from airflow_sitemaps.shards.schema import Decoder
 from airflow_sitemaps.web_services import NotAcceptedError, Service, client_for, excerpt
 
@@ -238,16 +239,6 @@ def google_token(conn_id: str) -> Callable[[], str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PageState:
-    """What an engine knows of a URL. ``canonical``: the address that it prefers, empty if it is the URL itself."""
-
-    crawled_at: datetime | None
-    is_indexed: bool
-    reason: str
-    canonical: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GoogleInspector:
     """Inspects URLs in Google's index, with the permission to read these ``properties``.
 
@@ -260,7 +251,9 @@ class GoogleInspector:
     http: HttpClient | None = None
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
     engine: str = "google"
+    stages: tuple[str, ...] = ("crawled", "indexed")
     pause_s: float = 0.11
+    site_state: None = None
 
     def __post_init__(self) -> None:
         for site in self.properties:

@@ -25,6 +25,7 @@ from airflow.sdk import DAG
 
 from airflow_sitemaps import (
     AccessLog,
+    BingWebmasterOperator,
     Crawler,
     LocalStore,
     SearchConsoleInspectOperator,
@@ -44,6 +45,7 @@ from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.metrics.openmetrics import Recorder
 from tests.support.airflow_db import run, states
 from tests.support.airflow_processes import free_port
+from tests.support.bing import KEY, Bing
 from tests.support.polling import wait_until
 from tests.support.website import Page, computed, serving
 
@@ -73,6 +75,7 @@ LOOPBACK = AccessRules(allow_http=True, allow_private=True)
 WARNINGS = 3
 INSPECTED = 40
 """Requests a day for Search Console's inspection."""
+STATISTICS = [{"Date": "/Date(1770000000000)/", "CrawledPages": 70, "CrawlErrors": 3, "InIndex": 5_000}]
 GOOGLES = "66.249.64.0/19"
 
 
@@ -130,6 +133,14 @@ class Shop:
                 daily=INSPECTED,
                 token=lambda: "token",
                 api=f"{server.base}/v1",
+                http=HttpClient(rules=LOOPBACK),
+            )
+            BingWebmasterOperator(
+                task_id="bing",
+                sitemap=self.sitemap,
+                site=URL,
+                daily=INSPECTED,
+                api=Bing(server, known=bing_knows, statistics=STATISTICS).api,
                 http=HttpClient(rules=LOOPBACK),
             )
             SitemapFetchesOperator(
@@ -192,6 +203,12 @@ def inspected(asked: dict[str, str]) -> object:
     is_product = "/products/" in asked["inspectionUrl"]
     status = {"verdict": "PASS" if is_product else "NEUTRAL", "coverageState": "Indexed" if is_product else "Unknown"}
     return {"inspectionResult": {"indexStatusResult": status}}
+
+
+def bing_knows(url: str) -> dict[str, str]:
+    """Bing has crawled all products, and discovered the articles."""
+    crawled = {"LastCrawledDate": "/Date(1770000000000)/"} if "/products/" in url else {}
+    return {"DiscoveryDate": "/Date(1770000000000)/", **crawled}
 
 
 @contextmanager
@@ -268,6 +285,7 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
     clock = type("Clock", (datetime,), {"now": staticmethod(now)})
     extra = f'{{"sqlalchemy_url": "sqlite:///{tmp_path / "logs.db"}"}}'
     monkeypatch.setenv("AIRFLOW_CONN_LOGS", f'{{"conn_type": "generic", "extra": {extra}}}')
+    monkeypatch.setenv("AIRFLOW_CONN_BING_WEBMASTER_DEFAULT", json.dumps({"conn_type": "generic", "password": KEY}))
     for module in (base, crawls, verify):
         monkeypatch.setattr(module, "datetime", clock)
     recorder = Recorder(statsd)
@@ -282,7 +300,7 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
             shop.serve_index(number)
             with closing(sqlite3.connect(tmp_path / "logs.db")) as connection:
                 shop.log_requests(connection, now())
-            assert states(run(shop.watch)) == dict.fromkeys(("served", "inspect", "fetches"), "success")
+            assert states(run(shop.watch)) == dict.fromkeys(("served", "inspect", "bing", "fetches"), "success")
             recorder.record(moment[0], STEP)
 
     with prometheus(tmp_path, recorder.text()) as url:
@@ -316,14 +334,18 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
     assert peak("Search Console: URLs found") == len(shop.products) + len(shop.articles)
     assert peak("Search Console: errors and warnings") == WARNINGS
     assert peak("Stage duration", stage="plan") > 0
-    assert peak("Google: estimated share crawled and indexed", section="products") == 1
-    assert peak("Google: estimated share crawled and indexed", section="articles") == 0
+    estimated = "Estimated share discovered, crawled and indexed"
+    assert peak(estimated, __name__="airflow_sitemaps_indexed_share", section="products") == 1
+    assert peak(estimated, engine="google", section="articles") == 0
+    assert peak(estimated, __name__="airflow_sitemaps_crawled_share", engine="bing", section="articles") == 0
+    assert peak(estimated, __name__="airflow_sitemaps_discovered_share", engine="bing", section="articles") == 1
+    assert peak("Bing: pages of the whole site", state="in_index") == 5_000
     assert peak("Files fetched since their last change", section="products") >= 7
     assert peak("Files fetched since their last change", section="articles") == 0
     late = "Files not fetched in time, and false crawlers"
     assert peak(late, __name__="airflow_sitemaps_files_late", section="articles") >= 1
     assert peak(late, __name__="airflow_sitemaps_files_late", section="products") == 0
     assert peak(late, __name__="airflow_sitemaps_false_crawlers") >= 7
-    assert peak("Google: URLs inspected in 7 days") == 7 * INSPECTED / 2, "in each of two sections"
+    assert peak("URLs inspected in 7 days", engine="google") == 7 * INSPECTED / 2, "in each of two sections"
     if PICTURES:
         importlib.import_module("tests.metrics.dashboard_picture").draw(PANELS, shown, Path(PICTURES) / "dashboard.png")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +125,29 @@ def test_the_estimates_cover_the_truth_of_all_sections() -> None:
         indexed = funnel_of(sections, Fetches(), [], inspections(**inspected)).sections[0].stages[-1]
         covered += (indexed.low or 0) <= 1_250 <= (indexed.high or 0)
     assert covered >= 0.95 * draws
+
+
+def test_bing_has_no_stage_of_its_index_and_its_numbers_are_those_of_its_server() -> None:
+    """Seeded draws from what the server holds: its numbers are in the intervals in at least 95 of 100."""
+    draw, covered, draws = random.Random(11), Counter[str](), 400
+    truth = {"discovered": 1_800, "crawled": 700}
+    held = [(number < truth["discovered"], number < truth["crawled"]) for number in range(2_000)]
+    fetched = fetches(pages=7)
+    fetched.crawlers["bing"] = fetches(pages=1_500).crawlers["google"]
+    for _ in range(draws):
+        sample = draw.sample(held, 150)
+        discovered, crawled = (sum(each) for each in zip(*sample, strict=True))
+        stratum = Stratum(urls=2_000, inspected=150, discovered=discovered, crawled=crawled)
+        inspected = Observation(
+            engine="bing", day=NOW.date(), at=AT, stages=("discovered", "crawled"),
+            sections={"pages": {"other": stratum}},
+        )  # fmt: skip
+        (row,) = funnel_of([section("pages", 2_000)], fetched, [], [inspected], "bing").sections
+        assert [each.stage for each in row.stages] == ["listed", "fetched", "discovered", "crawled"]
+        assert [each.urls for each in row.stages[:2]] == [2_000, 1_500]
+        for each in row.stages[2:]:
+            covered[each.stage] += (each.low or 0) <= truth[each.stage] <= (each.high or 0)
+    assert min(covered[stage] for stage in truth) >= 0.95 * draws
 
 
 def test_only_so_many_sections_are_shown() -> None:

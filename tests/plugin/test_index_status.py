@@ -41,10 +41,26 @@ def test_each_section_with_its_interval_and_history(admin: Client, session: Sess
     assert found["properties"] == ["sc-domain:x"]
     assert found["at"] == NOW.isoformat()
     rows: dict[str, Any] = {row["section"]: row for row in found["sections"]}
-    assert found["indexed_history"] == {"pages": [0.4, 1.0, 0.75], "news": [None, None, 1.0]}
+    assert found["history"] == {"pages": [0.4, 1.0, 0.75], "news": [None, None, 1.0]}
     assert (rows["pages"]["inspected"], rows["pages"]["urls"]) == (20, 100)
     assert rows["pages"]["indexed"]["low"] < 0.75 < rows["pages"]["indexed"]["high"]
     assert rows["pages"]["reasons"] == {"Indexed": 15}
+
+
+def test_bing_has_its_own_estimates_and_none_of_its_index(admin: Client, session: Session, tmp_path: Path) -> None:
+    objects = publish(session, tmp_path).store.open().state
+    strata = {"pages": {"other": Stratum(urls=100, inspected=10, discovered=10, crawled=4)}}
+    stages = ("discovered", "crawled")
+    keep(objects, Observation(engine="bing", day=NOW.date(), at=NOW.isoformat(), stages=stages, sections=strata))
+    keep(objects, observation(0, pages=5))
+
+    found = admin.get("api/sitemap/index-status", asset=URI, engine="bing").json()
+
+    (row,) = found["sections"]
+    assert (found["stages"], found["history"]) == (["discovered", "crawled"], {"pages": [0.4]})
+    assert (row["discovered"]["share"], row["crawled"]["share"], row["indexed"]) == (1.0, 0.4, None)
+    assert admin.get("api/sitemap/index-status", asset=URI).json()["stages"] == ["crawled", "indexed"]
+    assert admin.get("api/sitemap/index-status", asset=URI, engine="else").status_code == 422
 
 
 def test_nothing_was_inspected_or_it_cannot_be_read(admin: Client, session: Session, tmp_path: Path) -> None:
@@ -72,4 +88,4 @@ def test_only_so_many_sections_and_days_are_shown() -> None:
     found = index_status_of([observation(ago, **names) for ago in reversed(range(MAX_DAYS + 3))])
 
     assert (len(found.sections), found.left_out) == (MAX_SECTIONS, 5)
-    assert len(found.indexed_history["s0"]) == len(found.days) == MAX_DAYS
+    assert len(found.history["s0"]) == len(found.days) == MAX_DAYS

@@ -16,7 +16,7 @@ from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.search_engines import index_status, inspection
+from airflow_sitemaps.search_engines import index_status, inspection, quota
 from airflow_sitemaps.search_engines.index_status import Observation, estimate, median, statuses
 from airflow_sitemaps.search_engines.inspection import shares
 from airflow_sitemaps.search_engines.searchconsole import GoogleInspector
@@ -70,12 +70,16 @@ class Google:
     def inspector(self, *properties: str) -> GoogleInspector:
         return GoogleInspector(
             properties=properties or (DOMAIN,), token=lambda: TOKEN, api=self.engine.base, http=self.loopback,
-            sleep=lambda _: None,
+            sleep=self.sleep,
         )  # fmt: skip
 
+    def sleep(self, seconds: float) -> None:
+        with self.lock:
+            self.clock.advance(timedelta(seconds=seconds))
+
     def inspect(self, sitemap: Sitemap, *properties: str, daily: int = 2_000) -> list[Observation]:
-        timing = {"sleep": lambda _: None}
-        return inspection.inspect(sitemap, self.inspector(*properties), daily=daily, clock=self.clock, **timing)
+        inspector = self.inspector(*properties)
+        return inspection.inspect(sitemap, inspector, daily=daily, clock=self.clock, sleep=self.sleep)
 
     @property
     def urls(self) -> list[str]:
@@ -276,35 +280,29 @@ def test_a_task_that_is_killed_wastes_requests_and_exceeds_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(inspection, "CHUNK", 10)
         patch.setattr(inspection._Run, "ask", killed)
-        put, calls = inspection._Run.put, []
-
-        def last(run: Any, reserved: Any = ()) -> None:
-            calls.append(reserved)
-            if len(calls) <= 2:
-                put(run, reserved)
-
-        patch.setattr(inspection._Run, "put", last)
+        patch.setattr(quota.DayQuota, "settle", lambda _: None)
         with pytest.raises(KilledError):
             google.inspect(sitemap, daily=50)
 
+    began = google.clock.now()
     google.inspect(sitemap, daily=50)
 
     assert len(google.asked) == 10, "ten URLs with up to four requests each were reserved"
+    assert google.clock.now() - began >= quota.LEASE, "what the killed task had still to send is awaited"
 
 
 def test_requests_are_fewer_than_600_a_minute() -> None:
     moment, sent = [0.0], []
     google = GoogleInspector(properties=(DOMAIN,), token=str)
-    quota = Quota(
-        daily=10**6,
-        spent={},
+    meter = Quota(
         pause_s=google.pause_s,
         is_used_up=google.is_used_up,
         sleep=lambda s: moment.__setitem__(0, moment[0] + s),
         monotonic=lambda: moment[0],
     )
+    meter.grant({DOMAIN: 2_000}, 300)
     for _ in range(2_000):
-        quota.spend(DOMAIN)
+        meter.spend(DOMAIN)
         sent.append(moment[0])
     assert all(later - earlier >= 60 for earlier, later in zip(sent, sent[600:], strict=False))
     assert pytest.approx(sent[-1]) == 1_999 * google.pause_s
@@ -342,6 +340,7 @@ def test_refusals_without_a_reason_end_the_day(google: Google) -> None:
 
 
 def test_single_urls_without_a_result_are_counted_apart(google: Google, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     google.answer = lambda site, url: {
         "0": (400, b"bad", {}), "1": (500, b"", {}), "2": (200, b"[]", {})
     }.get(url.rpartition("/")[2])  # fmt: skip
@@ -397,10 +396,9 @@ def test_two_tasks_at_once_are_noticed(google: Google) -> None:
         google.inspect(sitemap)
 
 
-def test_a_damaged_record_sends_nothing_that_day(google: Google, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_record_of_the_quota_sends_nothing_that_day(google: Google, caplog: pytest.LogCaptureFixture) -> None:
     sitemap = published(a=10)
-    objects = sitemap.store.open().state
-    objects.put(f"{index_status.AREA}google.json", b"{", mode=Overwrite(), metadata={}, content_type="application/json")
+    damage(sitemap, f"{index_status.AREA}quota/google.json")
 
     google.inspect(sitemap)
     assert google.asked == []
@@ -408,6 +406,22 @@ def test_a_damaged_record_sends_nothing_that_day(google: Google, caplog: pytest.
     google.clock.advance(timedelta(days=1))
     google.inspect(sitemap)
     assert len(google.asked) == 10
+
+
+def test_after_a_damaged_record_the_sample_begins_again(google: Google, caplog: pytest.LogCaptureFixture) -> None:
+    sitemap = published(a=10)
+    google.inspect(sitemap, daily=4)
+    damage(sitemap, f"{index_status.AREA}google.json")
+
+    google.inspect(sitemap, daily=8)
+
+    assert (len(google.asked), sorted(google.urls[4:])) == (8, sorted(google.urls[:4]))
+    assert "the sample begins again" in caplog.text
+
+
+def damage(sitemap: Sitemap, key: str) -> None:
+    objects = sitemap.store.open().state
+    objects.put(key, b"{", mode=Overwrite(), metadata={}, content_type="application/json")
 
 
 def test_old_observations_are_removed_and_unreadable_ones_left_out(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.pipeline.plan import partial_survey
 from airflow_sitemaps.plugin import shard_map, state_reader
-from airflow_sitemaps.search_engines import fetches, index_status, inspection, searchconsole
+from airflow_sitemaps.search_engines import fetches, index_status, inspection, quota, searchconsole
 from airflow_sitemaps.shards import codec
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "observation": index_status._OBSERVATION.decode,
     "coverage": searchconsole._OBSERVATION.decode,
     "rotation": inspection._ROTATION.decode,
+    "spent": quota._SPENT.decode,
     "fetch_record": fetches._RECORD.decode,
     "fetches": fetches._SUMMARY.decode,
 }

@@ -15,6 +15,7 @@ from airflow_sitemaps.pipeline.plan.partial_survey import _Stored
 from airflow_sitemaps.search_engines.fetches import CrawlerFetches, Fetches, FetchRecord, SectionFetches
 from airflow_sitemaps.search_engines.index_status import Observation, Stratum
 from airflow_sitemaps.search_engines.inspection import Rotation
+from airflow_sitemaps.search_engines.quota import Spent
 from airflow_sitemaps.search_engines.searchconsole import IndexCoverage
 from airflow_sitemaps.search_engines.searchconsole import Observation as Coverage
 from airflow_sitemaps.shards import codec
@@ -63,7 +64,8 @@ def body(name: str) -> bytes:
         "coverage": Coverage(
             at="2026-01-01", generation=1, site="s", indexes=(IndexCoverage(url="u", section="", listed=1),)
         ),
-        "rotation": Rotation(today=observation, spent={"s": 2}, cursors={"pages": {"new": 7}}),
+        "rotation": Rotation(today=observation, cursors={"pages": {"new": 7}}),
+        "spent": Spent(day=AT.date(), spent={"s": 2}, until=AT),
         "known": _Stored(known=Known(surveyed_at=AT, version="v", watermark=AT, ages=(1, 2)), changed_in=3),
     }[name]
     return msgspec.json.encode(record)

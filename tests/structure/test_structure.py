@@ -12,8 +12,8 @@ from tests.structure.allowances import allowances, verdict
 from tests.structure.checks import CHECKS, UNPLAIN_WORDS
 from tests.structure.inventory import import_circles, import_graph, modules
 
-MAX_LINES = 45_364
-MAX_MODULES = 221
+MAX_LINES = 45_983
+MAX_MODULES = 224
 """The whole package, whatever its folders have."""
 
 

@@ -44,7 +44,10 @@ def respond(handler: BaseHTTPRequestHandler, body: bytes, status: int = 200, hea
 
 @dataclass
 class Site:
-    """A running server: ``pages`` by path may be changed at any time; it records the requests."""
+    """A running server: ``pages`` by path may be changed at any time; it records the requests.
+
+    The page at a path with ``?*`` is answered for each query that has no page of its own.
+    """
 
     base: str
     pages: dict[str, Page] = field(default_factory=dict)
@@ -62,7 +65,8 @@ def serving(tls: ssl.SSLContext | None = None) -> Iterator[Site]:
             headers = {name.lower(): value for name, value in self.headers.items()}
             self.body = self.rfile.read(length)
             site.asked.append((self.command, self.path, headers, self.body))
-            page = site.pages.get(self.path, Page(b"not here", 404))
+            of_any_query = site.pages.get(self.path.partition("?")[0] + "?*")
+            page = site.pages.get(self.path) or of_any_query or Page(b"not here", 404)
             if page.write is not None:
                 page.write(self)
                 return

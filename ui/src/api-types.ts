@@ -24,7 +24,7 @@ export interface ActionRequest {
  * One announcement to a search engine or another service. ``numbers`` is its response.
  */
 export interface AnnouncementRow {
-  service: "indexnow" | "searchconsole" | "inspection" | "fetches" | "ping";
+  service: "indexnow" | "searchconsole" | "inspection" | "bing" | "fetches" | "ping";
   dag_id: string;
   run_id: string;
   task_id: string;
@@ -246,7 +246,7 @@ export interface FoundEntry {
   };
 }
 /**
- * From listed to indexed in Google: all sections, then each one, largest first.
+ * How far the listed URLs came in an engine: all sections, then each one, largest first.
  */
 export interface Funnel {
   sections: SectionFunnel[];
@@ -379,16 +379,17 @@ export interface HistoryColumns {
   seconds: (number | null)[];
 }
 /**
- * Estimates by section from inspected URLs.
+ * Estimates by section from URLs that were inspected in an engine, which tells these ``stages`` of a URL.
  *
- * ``indexed_history`` has, by section, the share of each of the ``days``, oldest first, None where there is none.
+ * ``history`` has, by section, the share of the last stage on each of the ``days``, oldest first, None where there is none.
  */
 export interface IndexStatus {
   properties: string[];
+  stages: string[];
   at: string | null;
   days: string[];
   sections: SectionStatus[];
-  indexed_history: {
+  history: {
     [k: string]: (number | null)[];
   };
   left_out: number;
@@ -401,8 +402,9 @@ export interface SectionStatus {
   urls: number;
   inspected: number;
   failed: number;
-  crawled: Estimate;
-  indexed: Estimate;
+  discovered: Estimate | null;
+  crawled: Estimate | null;
+  indexed: Estimate | null;
   reasons: {
     [k: string]: number;
   };

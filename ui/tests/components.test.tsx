@@ -529,6 +529,27 @@ describe("the search engines' side", () => {
     expect(screen.getAllByTestId("funnel").length).toBe(6);
   });
 
+  it("shows Bing's stages on their own, and claims nothing of its index", async () => {
+    const estimate = { high: 0.5, low: 0.3, share: 0.4 };
+    const funnel = { left_out: 0, sections: [{ section: "a", stages: [{ at: null, high: null, low: null, stage: "listed", urls: 100 }, { at: null, high: 50, low: 30, stage: "crawled", urls: 40 }] }] };
+    const row = { crawled: estimate, discovered: estimate, failed: 0, first_crawl_days: null, first_crawl_of: 0, indexed: null, inspected: 10, other_canonical: 0, reasons: { "URL is unknown to Bing": 6 }, recrawl_days: null, recrawl_of: 0, section: "a", urls: 100 };
+    const status = { at: null, days: ["2026-11-01"], history: { a: [0.4] }, left_out: 0, properties: ["https://shop.example/"], sections: [row], stages: ["discovered", "crawled"] };
+    const files = [{ feed: "Success", last_read: null, url: "https://shop.example/sitemap.xml", urls: 7 }];
+    const answers: [string, unknown][] = [["sitemap/funnel", funnel], ["sitemap/index-status", status], ["announcements", { rows: [announced({ files, service: "bing" })] }]];
+    vi.stubGlobal("fetch", vi.fn(async (url: string) => new Response(JSON.stringify(answers.find(([path]) => String(url).includes(path))?.[1]), { headers: { "Content-Type": "application/json" } })));
+    show(<AnnouncementTable asset="s3://a" />);
+    const [shown] = await screen.findAllByTestId("funnel-bing");
+    expect(shown?.getAttribute("aria-label")).toBe("Funnel in Bing: a");
+    expect(screen.queryByTestId("funnel")).toBeNull();
+    expect(screen.getByText("From listed to crawled in Bing")).toBeTruthy();
+    expect(screen.getByText(/Bing does not say which URLs/u).textContent).toContain("Not observed: fetched (SitemapFetchesOperator), discovered (BingWebmasterOperator).");
+    const table = await screen.findByTestId("index-status");
+    expect([...table.querySelectorAll("td")].slice(1, 4).map((cell) => cell.textContent)).toEqual(["≈ 40 %30 % to 50 %", "≈ 40 %30 % to 50 %", "6 URL is unknown to Bing"]);
+    expect(screen.queryByText("Indexed")).toBeNull();
+    expect(screen.getByText(/sitemap.xml: Success, 7 URLs, last read never/u)).toBeTruthy();
+    for (const [url] of vi.mocked(fetch).mock.calls) expect(String(url)).not.toContain("engine=google");
+  });
+
   it("says why coverage cannot be read, and folds a long history", async () => {
     const rows = Array.from({ length: 12 }, (_, run) => announced({ run_id: `r${run}`, service: "searchconsole" }));
     vi.stubGlobal("fetch", responses(rows, { unavailable: "Cannot read the store." }));

@@ -50,7 +50,7 @@ MAX_SECTIONS: Final = 200
 class AnnouncementRow(StrictModel):
     """One announcement to a search engine or another service. ``numbers`` is its response."""
 
-    service: Literal["indexnow", "searchconsole", "inspection", "fetches", "ping"]
+    service: Literal["indexnow", "searchconsole", "inspection", "bing", "fetches", "ping"]
     dag_id: str
     run_id: str
     task_id: str
@@ -104,22 +104,22 @@ else:
     SectionStatus = model_of(
         index_status.SectionStatus,
         "The index status of a section. The days are medians, None if at least half were not crawled since.",
-        crawled=_share,
-        indexed=_share,
+        **dict.fromkeys(index_status.STAGES, _share | None),
     )
 
 
 class IndexStatus(StrictModel):
-    """Estimates by section from inspected URLs.
+    """Estimates by section from URLs that were inspected in an engine, which tells these ``stages`` of a URL.
 
-    ``indexed_history`` has, by section, the share of each of the ``days``, oldest first, None where there is none.
+    ``history`` has, by section, the share of the last stage on each of the ``days``, oldest first, None where there is none.
     """
 
     properties: list[str] = []
+    stages: list[str] = []
     at: str | None = None
     days: list[str] = []
     sections: list[SectionStatus] = []
-    indexed_history: dict[str, list[float | None]] = {}
+    history: dict[str, list[float | None]] = {}
     left_out: int = 0
 
 
@@ -144,7 +144,7 @@ class SectionFunnel(StrictModel):
 
 
 class Funnel(StrictModel):
-    """From listed to indexed in Google: all sections, then each one, largest first."""
+    """How far the listed URLs came in an engine: all sections, then each one, largest first."""
 
     sections: list[SectionFunnel] = []
     left_out: int = 0
@@ -222,6 +222,26 @@ def _inspection(value: Any) -> Response:
     return {"inspected": inspected}, [], f"{counted(inspected, 'inspection')} in {sections} in the last 7 days."
 
 
+def _bing(value: Any) -> Response:
+    numbers, _, summary = _inspection(value)
+    site = mapping(mapping(value).get("site"))
+    files = [
+        {
+            "url": text(feed.get("url")),
+            "feed": text(feed.get("status")) or "not submitted",
+            "urls": integer(feed.get("urls")),
+            "last_read": timestamp(feed.get("last_read")) or None,
+        }
+        for feed in map(mapping, items(site.get("feeds"))[:MAX_FILES])
+    ]
+    pages = counts(site.get("pages"))
+    if not pages:
+        return numbers, files, summary
+    crawled, errors = counted(pages.get("crawled", 0), "page"), counted(pages.get("errors", 0), "error")
+    of_site = f"Of the whole site on {text(site.get('day'))}: {crawled} crawled, {errors}"
+    return {**numbers, **pages}, files, f"{summary} {of_site}, {pages.get('in_index', 0):,} in the index."
+
+
 def _fetches(value: Any) -> Response:
     crawlers = {name: mapping(each) for name, each in list(mapping(value).items())[:MAX_FILES]}
     numbers = {key: sum(integer(each.get(key)) for each in crawlers.values()) for key in ("fetches", "false", "late")}
@@ -244,6 +264,7 @@ _READERS: Final[Mapping[str, Any]] = {
     "indexnow": _indexnow,
     "searchconsole": _searchconsole,
     "inspection": _inspection,
+    "bing": _bing,
     "fetches": _fetches,
     "ping": _ping,
 }
@@ -281,16 +302,20 @@ def index_status_of(observations: Sequence[index_status.Observation]) -> IndexSt
     shown = observations[-MAX_DAYS:]
     ends = range(len(observations) - len(shown) + 1, len(observations) + 1)
     by_day = [{each.section: each for each in index_status.statuses(observations[:end])} for end in ends]
+
+    def share_of(status: SectionStatus | None) -> float | None:
+        """Return the share that came furthest, of the stages that the newest observation tells."""
+        share = None if status is None else status.shares.get(shown[-1].stages[-1])
+        return None if share is None else share.share
+
     largest = sorted(by_day[-1].values(), key=lambda status: -status.urls)[:MAX_SECTIONS]
     return IndexStatus(
         properties=texts(shown[-1].properties),
+        stages=list(shown[-1].stages),
         at=timestamp(shown[-1].at) or None,
         days=[each.day.isoformat() for each in shown],
         sections=largest,
-        indexed_history={
-            name: [day[name].indexed.share if name in day else None for day in by_day]
-            for name in (status.section for status in largest)
-        },
+        history={name: [share_of(day.get(name)) for day in by_day] for name in (status.section for status in largest)},
         left_out=len(by_day[-1]) - len(largest),
     )
 
@@ -300,14 +325,15 @@ def funnel_of(
     fetched: fetches.Fetches,
     submitted: Sequence[Observation],
     inspected: Sequence[index_status.Observation],
+    engine: str = GOOGLE.name,
 ) -> Funnel:
-    """Return how many of the listed URLs of published sections Google fetched, discovered, crawled and indexed.
+    """Return how many of the listed URLs of published sections an engine fetched, discovered, crawled and indexed.
 
     A count may be of an earlier generation, so none is larger than the number of listed URLs. A URL is fetched with its
     file. Google counts discovered URLs by index, so a section without an index of its own has no such stage.
     """
     published = sorted((each for each in sections if each.published), key=lambda each: -each.urls)
-    files = fetched.crawlers[GOOGLE.name].sections if GOOGLE.name in fetched.crawlers else {}
+    files = fetched.crawlers[engine].sections if engine in fetched.crawlers else {}
     indexes = defaultdict[str, list[CoverageRow]](list)
     for row in coverage_of(submitted[-1:]).indexes:
         indexes[published[0].name if len(published) == 1 else row.section].append(row)
@@ -327,9 +353,8 @@ def funnel_of(
             number = sum(row.discovered.get("web", 0) for row in rows)
             last = max((row.last_read for row in rows if row.last_read), default=None)
             stages.append(FunnelStage(stage="discovered", urls=min(urls, number), at=last))
-        if status is not None:
-            stages += [_estimated("crawled", status.crawled, urls, inspected_at)]
-            stages += [_estimated("indexed", status.indexed, urls, inspected_at)]
+        for stage, share in ({} if status is None else status.shares).items():
+            stages.append(_estimated(stage, share, urls, inspected_at))
         return SectionFunnel(section=section, stages=stages)
 
     rows = [funnel(each.name, [each], statuses.get(each.name)) for each in published[:MAX_SECTIONS]]
@@ -338,8 +363,6 @@ def funnel_of(
     return Funnel(sections=rows, left_out=max(0, len(published) - MAX_SECTIONS))
 
 
-def _estimated(
-    stage: Literal["crawled", "indexed"], estimate: index_status.Estimate, urls: int, at: str | None
-) -> FunnelStage:
+def _estimated(stage: Any, estimate: index_status.Estimate, urls: int, at: str | None) -> FunnelStage:
     number, low, high = (round(share * urls) for share in (estimate.share, estimate.low, estimate.high))
     return FunnelStage(stage=stage, urls=number, low=low, high=high, at=at)

@@ -17,6 +17,7 @@ const SHOWN = 8;
 const POLL_MS = 20_000;
 
 const SERVICES: Record<AnnouncementRow["service"], string> = {
+  bing: "Index status in Bing",
   indexnow: "IndexNow",
   fetches: "Fetches in the access log",
   inspection: "Index status in Google",
@@ -26,6 +27,7 @@ const SERVICES: Record<AnnouncementRow["service"], string> = {
 
 /** Services that say how far URLs came. */
 const FUNNEL = new Set<string>(["fetches", "inspection", "searchconsole"]);
+const stampOf = (row: AnnouncementRow) => `${row.run_id} ${row.at ?? ""}`;
 
 interface Submitted {
   url?: string;
@@ -33,6 +35,8 @@ interface Submitted {
   discovered?: number;
   errors?: number;
   status?: number;
+  feed?: string;
+  urls?: number;
 }
 
 const File = ({ file }: { file: Submitted }) => (
@@ -40,7 +44,8 @@ const File = ({ file }: { file: Submitted }) => (
     {visible(file.url ?? "")}
     {file.status === undefined ? "" : `: status ${file.status}`}
     {file.discovered === undefined ? "" : `: ${count(file.discovered)} URLs discovered, ${count(file.errors ?? 0)} errors, last read `}
-    {file.discovered === undefined ? "" : file.last_read ? <When at={file.last_read} /> : "never"}
+    {file.feed === undefined ? "" : `: ${visible(file.feed)}, ${count(file.urls ?? 0)} URLs, last read `}
+    {file.last_read === undefined ? "" : file.last_read ? <When at={file.last_read} /> : "never"}
   </Text>
 );
 
@@ -52,11 +57,13 @@ export const AnnouncementTable = ({ asset }: { asset: string }) => {
   if (!data.rows.length) return <Note>Nothing has been announced yet.</Note>;
   const submitted = data.rows.find((row) => row.service === "searchconsole");
   const inspected = data.rows.find((row) => row.service === "inspection");
+  const bing = data.rows.find((row) => row.service === "bing");
   const newest = data.rows.find(({ service }) => FUNNEL.has(service));
   const shown = open ? data.rows : data.rows.slice(0, SHOWN);
   return (
     <>
-      {newest && <FunnelChart asset={asset} stamp={`${newest.run_id} ${newest.at ?? ""}`} />}
+      {newest && <FunnelChart asset={asset} engine="google" stamp={stampOf(newest)} />}
+      {bing && <FunnelChart asset={asset} engine="bing" stamp={stampOf(bing)} />}
       <Wide
         label="Search engines"
         names={[
@@ -93,8 +100,9 @@ export const AnnouncementTable = ({ asset }: { asset: string }) => {
           Show all {counted(data.rows.length, "announcement")}
         </Button>
       )}
-      {submitted && <CoverageTable asset={asset} stamp={`${submitted.run_id} ${submitted.at ?? ""}`} />}
-      {inspected && <IndexStatusTable asset={asset} stamp={`${inspected.run_id} ${inspected.at ?? ""}`} />}
+      {submitted && <CoverageTable asset={asset} stamp={stampOf(submitted)} />}
+      {inspected && <IndexStatusTable asset={asset} engine="google" stamp={stampOf(inspected)} />}
+      {bing && <IndexStatusTable asset={asset} engine="bing" stamp={stampOf(bing)} />}
     </>
   );
 };

@@ -1,4 +1,4 @@
-/** From the sitemap to Google's index: how many of the listed URLs of each section reached each stage. */
+/** From the sitemap to an engine's index: how many of the listed URLs of each section reached each stage. */
 
 import { Box, Button, Grid, Text } from "@chakra-ui/react";
 import { useState } from "react";
@@ -7,15 +7,24 @@ import { useGet } from "../api";
 import { count, counted, percent, visible } from "../format";
 import { type FunnelAnswer, type FunnelStage, isUnavailable, type SectionFunnel } from "../types";
 import { Age, Failure, Note, Waiting } from "./basics";
+import { type Engine, ENGINES } from "./IndexStatusTable";
 
 const SHOWN = 5;
 
-const STAGES: Record<FunnelStage["stage"], { name: string; by: string }> = {
-  listed: { by: "", name: "Listed" },
-  fetched: { by: "SitemapFetchesOperator", name: "Fetched" },
-  discovered: { by: "SearchConsoleSubmitOperator", name: "Discovered" },
-  crawled: { by: "SearchConsoleInspectOperator", name: "Crawled" },
-  indexed: { by: "SearchConsoleInspectOperator", name: "Indexed" },
+type Stages = Partial<Record<FunnelStage["stage"], string>>;
+
+const NAMES: Record<FunnelStage["stage"], string> = { crawled: "Crawled", discovered: "Discovered", fetched: "Fetched", indexed: "Indexed", listed: "Listed" };
+
+/** The stages that an engine tells, each with the task that observes it, and what the last ones mean. */
+const STAGES: Record<Engine, { by: Stages; text: string }> = {
+  google: {
+    by: { fetched: "SitemapFetchesOperator", discovered: "SearchConsoleSubmitOperator", crawled: "SearchConsoleInspectOperator", indexed: "SearchConsoleInspectOperator" },
+    text: "Fetched: Googlebot fetched the URL's file. Discovered: Search Console counts it. Crawled and indexed: Google's URL inspection says so.",
+  },
+  bing: {
+    by: { fetched: "SitemapFetchesOperator", discovered: "BingWebmasterOperator", crawled: "BingWebmasterOperator" },
+    text: "Fetched: Bingbot fetched the URL's file. Discovered and crawled: Bing's URL information says so. Bing does not say which URLs it has indexed.",
+  },
 };
 
 const widthOf = (urls: number, listed: number) => `${listed ? Math.min(100, (urls / listed) * 100) : 0}%`;
@@ -32,7 +41,7 @@ const Bar = ({ of, listed }: { of: FunnelStage; listed: number }) => (
 const Stage = ({ of, listed }: { of: FunnelStage; listed: number }) => (
   <>
     <Text as="dt" fontSize="sm">
-      {STAGES[of.stage].name}
+      {NAMES[of.stage]}
     </Text>
     <Box as="dd" minW={0}>
       <Bar of={of} listed={listed} />
@@ -58,11 +67,11 @@ const Stage = ({ of, listed }: { of: FunnelStage; listed: number }) => (
   </>
 );
 
-const Section = ({ row }: { row: SectionFunnel }) => {
+const Section = ({ row, engine }: { row: SectionFunnel; engine: Engine }) => {
   const listed = row.stages[0]?.urls ?? 0;
   const name = row.section ? visible(row.section) : "All sections";
   return (
-    <Box as="section" aria-label={`Funnel: ${name}`} data-testid="funnel" gridColumn={row.section ? undefined : "1 / -1"}>
+    <Box as="section" aria-label={`Funnel${engine === "google" ? "" : ` in ${ENGINES[engine]}`}: ${name}`} data-testid={engine === "google" ? "funnel" : `funnel-${engine}`} gridColumn={row.section ? undefined : "1 / -1"}>
       <Text fontWeight="medium" overflowWrap="anywhere">
         {name}
       </Text>
@@ -76,20 +85,20 @@ const Section = ({ row }: { row: SectionFunnel }) => {
 };
 
 /** What each stage means, and which task observes those that are not shown. */
-const Legend = ({ rows }: { rows: SectionFunnel[] }) => {
+const Legend = ({ rows, engine }: { rows: SectionFunnel[]; engine: Engine }) => {
   const observed = new Set(rows.flatMap(({ stages }) => stages.map(({ stage }) => stage)));
-  const missing = Object.entries(STAGES).filter(([stage]) => !observed.has(stage as FunnelStage["stage"]));
+  const missing = Object.entries(STAGES[engine].by).filter(([stage]) => !observed.has(stage as FunnelStage["stage"]));
   return (
     <Text color="fg.muted" fontSize="sm" mt={2}>
-      ≈ is an estimate from a random sample of the last 7 days, and the lighter bar its 95 % interval; the other numbers are counts. Fetched: Googlebot fetched the URL&apos;s file. Discovered: Search Console counts it. Crawled and indexed: Google&apos;s URL
-      inspection says so.{missing.length > 0 && ` Not observed: ${missing.map(([, { name, by }]) => `${name.toLowerCase()} (${by})`).join(", ")}.`}
+      ≈ is an estimate from a random sample of the last 7 days, and the lighter bar its 95 % interval; the other numbers are counts. {STAGES[engine].text}
+      {missing.length > 0 && ` Not observed: ${missing.map(([stage, by]) => `${stage} (${by})`).join(", ")}.`}
     </Text>
   );
 };
 
-export const FunnelChart = ({ asset, stamp }: { asset: string; stamp: string }) => {
+export const FunnelChart = ({ asset, stamp, engine }: { asset: string; stamp: string; engine: Engine }) => {
   const [open, setOpen] = useState(false);
-  const { data, error, reload } = useGet<FunnelAnswer>("sitemap/funnel", { asset, stamp });
+  const { data, error, reload } = useGet<FunnelAnswer>("sitemap/funnel", { asset, engine, stamp });
   if (error) return <Failure error={error} retry={reload} />;
   if (!data) return <Waiting what="the funnel" />;
   if (isUnavailable(data)) return <Note>The way from listed to indexed is not shown. {visible(data.unavailable)}</Note>;
@@ -97,11 +106,11 @@ export const FunnelChart = ({ asset, stamp }: { asset: string; stamp: string }) 
   return (
     <Box mb={4}>
       <Text fontWeight="semibold" mb={1}>
-        From listed to indexed in Google
+        From listed to {"indexed" in STAGES[engine].by ? "indexed" : "crawled"} in {ENGINES[engine]}
       </Text>
       <Grid templateColumns="repeat(auto-fill, minmax(min(100%, 20rem), 1fr))" gap={4}>
         {shown.map((row) => (
-          <Section key={row.section} row={row} />
+          <Section key={row.section} row={row} engine={engine} />
         ))}
       </Grid>
       {shown.length < data.sections.length && (
@@ -109,7 +118,7 @@ export const FunnelChart = ({ asset, stamp }: { asset: string; stamp: string }) 
           Show all {counted(data.sections.length - 1, "section")}
         </Button>
       )}
-      <Legend rows={data.sections} />
+      <Legend rows={data.sections} engine={engine} />
       {data.left_out > 0 && <Note>{counted(data.left_out, "further section")} not shown.</Note>}
     </Box>
   );

@@ -1,4 +1,4 @@
-/** How many of the listed URLs Google has indexed, by section: estimates from a sample that a task inspected. */
+/** How far the listed URLs came in an engine, by section: estimates from a sample that a task inspected. */
 
 import { Table, Text } from "@chakra-ui/react";
 
@@ -10,6 +10,9 @@ import { Sparkline } from "./charts";
 import { Number as Figure, Wide } from "./report";
 
 const REASONS = 3;
+
+export type Engine = "google" | "bing";
+export const ENGINES: Record<Engine, string> = { bing: "Bing", google: "Google" };
 
 const whole = (share: number) => `${Math.round(share * 100)} %`;
 
@@ -35,7 +38,10 @@ const Days = ({ days, of }: { days: number | null; of: number }) => {
   );
 };
 
-const Section = ({ row, history }: { row: SectionStatus; history: (number | null)[] }) => {
+type Stage = "discovered" | "crawled" | "indexed";
+const NAMES: Record<Stage, string> = { discovered: "Discovered", crawled: "Crawled", indexed: "Indexed" };
+
+const Section = ({ row, history, stages }: { row: SectionStatus; history: (number | null)[]; stages: Stage[] }) => {
   const reasons = Object.entries(row.reasons).slice(0, REASONS);
   const known = history.filter((share) => share !== null).map((share) => Math.round(share * 100));
   return (
@@ -49,13 +55,12 @@ const Section = ({ row, history }: { row: SectionStatus; history: (number | null
           {row.failed > 0 && `, ${count(row.failed)} without a result`}
         </Text>
       </Table.Cell>
-      <Figure>
-        <Estimated of={row.crawled} />
-      </Figure>
-      <Figure>
-        <Estimated of={row.indexed} />
-        {known.length > 1 && <Sparkline values={known} label={`Percent indexed on the last ${counted(known.length, "day")}: ${known.join(", ")}`} />}
-      </Figure>
+      {stages.map((stage, place) => (
+        <Figure key={stage}>
+          {row[stage] ? <Estimated of={row[stage]} /> : "–"}
+          {place === stages.length - 1 && known.length > 1 && <Sparkline values={known} label={`Percent ${stage} on the last ${counted(known.length, "day")}: ${known.join(", ")}`} />}
+        </Figure>
+      ))}
       <Table.Cell minW="14em">
         {reasons.map(([reason, number]) => (
           <Text key={reason} fontSize="xs" overflowWrap="anywhere">
@@ -78,31 +83,31 @@ const Section = ({ row, history }: { row: SectionStatus; history: (number | null
   );
 };
 
-export const IndexStatusTable = ({ asset, stamp }: { asset: string; stamp: string }) => {
-  const { data, error, reload } = useGet<IndexStatusAnswer>("sitemap/index-status", { asset, stamp });
+export const IndexStatusTable = ({ asset, stamp, engine }: { asset: string; stamp: string; engine: Engine }) => {
+  const { data, error, reload } = useGet<IndexStatusAnswer>("sitemap/index-status", { asset, engine, stamp });
   if (error) return <Failure error={error} retry={reload} />;
   if (!data) return <Waiting what="index status" />;
   if (isUnavailable(data)) return <Note>Index status is not shown. {visible(data.unavailable)}</Note>;
   if (!data.sections.length) return null;
+  const stages = data.stages as Stage[];
   return (
     <>
       <Text fontWeight="semibold" mt={4} mb={1}>
-        Estimated index status in Google
+        Estimated index status in {ENGINES[engine]}
       </Text>
       <Wide
-        label="Index status"
+        label={`Index status in ${ENGINES[engine]}`}
         below="40rem"
         names={[
           ["Section", "start"],
-          ["Crawled", "end"],
-          ["Indexed", "end"],
-          ["What Google said", "start"],
+          ...stages.map((stage): [string, "end"] => [NAMES[stage], "end"]),
+          [`What ${ENGINES[engine]} said`, "start"],
           ["First crawl", "end"],
           ["Recrawl", "end"],
         ]}
       >
         {data.sections.map((row) => (
-          <Section key={row.section} row={row} history={data.indexed_history[row.section] ?? []} />
+          <Section key={row.section} row={row} history={data.history[row.section] ?? []} stages={stages} />
         ))}
       </Wide>
       <Text color="fg.muted" fontSize="sm" mt={2}>

@@ -1,0 +1,164 @@
+"""The quota of an engine: how many requests each account, such as a property, got today, for all tasks that share it.
+
+The requests of a day are one object, which is put before they are sent: a task that is killed may waste requests, but
+never exceeds the quota. One task at a time holds the lease that allows requests, so that two tasks keep the pace of one.
+No request is sent within ``BORDER`` of the end of a day, because the clocks of the worker and of the engine differ.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError, put_verified
+from airflow_sitemaps.ports import Create, Update
+from airflow_sitemaps.shards.schema import Decoder
+from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from airflow_sitemaps.ports import Clock, ObjectStore
+    from airflow_sitemaps.web_services import Quota
+
+log = logging.getLogger(__name__)
+
+LEASE: Final = timedelta(minutes=5)
+"""Longest time in which the requests of a lease are sent. After a kill, the next task waits until it ends."""
+
+BORDER: Final = timedelta(minutes=2)
+"""Largest difference between the clocks of a worker and of the engine."""
+
+POLL_S: Final = 5.0
+POLLS: Final = 240
+"""Number of looks at a lease of others, or at the clock, before the task fails and its retry waits on."""
+
+
+class Spent(msgspec.Struct, kw_only=True):
+    """The requests of a ``day`` by account. ``leased`` are those of them that a lease allows until a time."""
+
+    format: Literal[1] = 1
+    day: date
+    spent: dict[str, int] = {}
+    leased: dict[str, int] = {}
+    until: datetime | None = None
+    lease: str = ""
+
+
+_SPENT: Final = Decoder(Spent)
+
+
+class DayQuota:
+    """At most ``daily`` requests a day for each account, by all tasks whose record has this key. ``meter`` counts them.
+
+    ``day`` returns the engine's day of a time. Raises NotAcceptedError if the clock does not pass the end of a day.
+    """
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        key: str,
+        accounts: Sequence[str],
+        *,
+        daily: int,
+        day: Callable[[datetime], date],
+        meter: Quota,
+        clock: Clock,
+    ) -> None:
+        self._objects, self._key, self._accounts = objects, key, accounts
+        self._daily, self._day, self._meter, self._clock = daily, day, meter, clock
+        self._held = Spent(day=date.min)
+        self._wait(lambda now: day(now - BORDER) == day(now + BORDER), "the new day of the quota")
+        self.today = day(clock.now())
+        self._spent = self._read()[0].spent
+
+    def left(self, account: str) -> int:
+        """Return how many requests an account may still get today, as far as this task knows."""
+        return max(0, self._daily - self._spent.get(account, 0))
+
+    def reserve(self, urls: Mapping[str, int]) -> bool:
+        """Reserve the requests for numbers of URLs by account, each of which may be repeated. False: the day has ended.
+
+        It waits while another task holds the lease. Raises NotAcceptedError if that does not end.
+        """
+        granted = [False]
+
+        def has_ended(now: datetime) -> bool:
+            granted[0] = not self._is_over(now) and self._lease(urls, now)
+            return granted[0] or self._is_over(now)
+
+        self._wait(has_ended, f"another task that uses {self._key}")
+        return granted[0]
+
+    def settle(self) -> None:
+        """Return the requests that were not sent, and the lease. What another task did since is kept."""
+        for _ in range(POLLS):
+            now = self._clock.now()
+            record, etag = self._read()
+            if record.lease != self._held.lease:
+                return
+            for account, number in self._held.leased.items():
+                sent = self._meter.sent.get(account, 0)
+                record.spent[account] = record.spent.get(account, 0) - number + sent
+                record.leased[account] = sent
+                if account in self._meter.used_up:
+                    record.spent[account] = max(self._daily, record.spent[account])
+            # Near the end of the day, the engine may have counted them for the next one.
+            record.leased = record.leased if self._is_over(now) else {}
+            record.until, record.lease = now, ""
+            if self._put(record, etag):
+                return
+
+    def _is_over(self, now: datetime) -> bool:
+        return self._day(now + BORDER) != self.today
+
+    def _lease(self, urls: Mapping[str, int], now: datetime) -> bool:
+        record, etag = self._read()
+        if record.lease and record.until is not None and now < record.until:
+            return False
+        self._spent = record.spent
+        record.leased = {each: min(number * ATTEMPTS, self.left(each)) for each, number in urls.items()}
+        record.spent = {each: self._spent.get(each, 0) + record.leased.get(each, 0) for each in {*self._spent, *urls}}
+        record.until, record.lease = now + LEASE, self._clock.token()
+        if not self._put(record, etag):
+            return False
+        self._held = record
+        self._meter.grant(record.leased, LEASE.total_seconds())
+        return True
+
+    def _wait(self, is_done: Callable[[datetime], bool], what: str) -> None:
+        for number in range(POLLS):
+            if is_done(self._clock.now()):
+                return
+            if not number:
+                log.info("waiting for %s", what)
+            self._meter.sleep(POLL_S)
+        raise NotAcceptedError(f"waited {POLLS * POLL_S / 60:.0f} minutes for {what}. Try again later")
+
+    def _read(self) -> tuple[Spent, str | None]:
+        """Return the record of today, with its etag. A new day begins with what the last one sent, or may send, in it."""
+        stored = self._objects.get(self._key)
+        if stored is None:
+            return Spent(day=self.today), None
+        record = _SPENT.decode_or_none(stored.body)
+        if record is None:
+            log.warning("%s cannot be read: inspections begin again tomorrow", self._key)
+            full = Spent(day=self.today, spent=dict.fromkeys(self._accounts, self._daily))
+            self._put(full, stored.info.etag)
+            return self._read()
+        if record.day < self.today:
+            is_late = record.until is not None and self._day(record.until + BORDER) >= self.today
+            record.day, record.spent = self.today, dict(record.leased) if is_late else {}
+        return record, stored.info.etag
+
+    def _put(self, record: Spent, etag: str | None) -> bool:
+        mode = Create() if etag is None else Update(etag)
+        try:
+            put_verified(self._objects, self._key, msgspec.json.encode(record), mode=mode, write_id=self._clock.token())
+        except RefusedPutError:
+            return False
+        self._spent = record.spent
+        return True
