@@ -31,7 +31,10 @@ class BrokenLawError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What is known of one URL; ``part`` is the key of its part, and None stands for no part. The body has the lastmod."""
+    """What is known of one URL; ``part`` is the key of its part, and None stands for no part. The body has the lastmod.
+
+    Of a lost part only the key is known: a late request may bring it back.
+    """
 
     part: str | None = None
     kind: str = ""
@@ -116,8 +119,9 @@ class LedgerOracle:
         body = self.objects.get(shard.file.body)
         entries = [(entry.loc, entry.lastmod) for entry in read(body.body).entries]
         if shard.part is None or shard.part.body in self.lost:
+            lost = None if shard.part is None else shard.part.body
             is_observed = shard.part is not None and shard.part.observed
-            return {loc: Line(lastmod=lastmod, is_observed=is_observed) for loc, lastmod in entries}
+            return {loc: Line(part=lost, lastmod=lastmod, is_observed=is_observed) for loc, lastmod in entries}
         stored = self.objects.get(shard.part.body)
         if stored is None or codec.checksum_of(stored.body) != shard.part.checksum:
             raise BrokenLawError(f"the part {shard.part} of {shard.file.name} is not there, or is another")
@@ -155,7 +159,7 @@ class LedgerOracle:
                 raise BrokenLawError(f"{loc}: {line}; before: {before}; wanted: {wanted}")
 
     def _is_lost(self, line: Line, before: Line | None) -> bool:
-        return line.part is None or (before is not None and before.part in self.lost)
+        return line.part is None or line.part in self.lost or (before is not None and before.part in self.lost)
 
     def _dated(self, run: str, lines: Mapping[str, Line], base: Mapping[str, Line], ledger: LedgerPlan) -> None:
         """Check the dates of URLs that a run wrote. A lost part keeps them, also if it is lost after the run read it."""
@@ -168,7 +172,7 @@ class LedgerOracle:
         for loc, line in lines.items():
             before = base.get(loc)
             is_kept = before is not None and before.part in self.lost and before.lastmod == line.lastmod
-            if line.part is None or loc in self.moved or is_kept:
+            if line.part is None or line.part in self.lost or loc in self.moved or is_kept:
                 continue
             try:
                 self.dates.check(loc, line, before, reading)
