@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 from airflow.sdk import dag
 
-from airflow_sitemaps import S3Store, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
+from airflow_sitemaps import Observed, S3Store, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
 
 SITE = "https://places.example"
 
@@ -19,7 +19,13 @@ sitemap = Sitemap(
     sections=[
         Section(
             "places",
-            SqlSource("places", table="places", key="id", loc=SITE + "/{country}/{slug}-{id}", lastmod="updated_at"),
+            SqlSource(
+                "places",
+                table="places",
+                key="id",
+                loc=SITE + "/{country}/{slug}-{id}",
+                lastmod=Observed("name", "population", initial="updated_at"),
+            ),
         ),
         Section(
             "native",

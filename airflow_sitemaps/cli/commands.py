@@ -206,6 +206,8 @@ def demo(arguments: argparse.Namespace) -> Answer:
     """Run the demonstration, which prints while it runs."""
     from airflow_sitemaps.demo import story
 
+    if arguments.page:
+        return Answer(document={}, well=story.show(site=arguments.site, work=arguments.work, port=arguments.page))
     return Answer(document={}, well=story.run(site=arguments.site, work=arguments.work, places=arguments.places))
 
 

@@ -208,10 +208,12 @@ def parser() -> argparse.ArgumentParser:
     _store_check(commands)
     _estimate(commands)
 
-    demo = commands.add_parser("demo", help="real places to a sitemap on S3 by a real Airflow, twice, on this machine")
+    demo = commands.add_parser("demo", help="real places to a sitemap on S3 by a real Airflow, on this machine")
     demo.add_argument("--site", default="demo-site", metavar="FOLDER", help="folder for the published files")
     demo.add_argument("--work", default=".demo", metavar="FOLDER", help="folder for the database and Airflow's home")
     demo.add_argument("--places", type=int, default=None, metavar="N", help="load only N places, for a quick try")
+    text = "serve Airflow's UI over the runs of the last demonstration (port 8080)"
+    demo.add_argument("--page", type=int, nargs="?", const=8080, default=0, metavar="PORT", help=text)
     return result
 
 

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 BUCKET: Final = "places-web"
+SITE: Final = "site/"
+STATE: Final = "site-state/"
+"""The public and the private area of the sitemap in the bucket."""
+
 SITEMAP: Final = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 REGION: Final = "us-east-1"
 USER: Final = "demo-user"
@@ -73,6 +77,18 @@ class Bucket:
             path.write_bytes(body)
             total += len(body)
         return total
+
+    def upload(self, prefix: str, folder: Path) -> None:
+        """Copy all files of a folder to a prefix."""
+        for path in (path for path in folder.rglob("*") if path.is_file()):
+            name = path.relative_to(folder).as_posix()
+            self.client.put_object(Bucket=BUCKET, Key=prefix + name, Body=path.read_bytes())
+
+    def newest_report(self) -> dict[str, Any]:
+        """Return the report of the last run, which the private area keeps, whatever its result."""
+        name = max(name for name in self.look(STATE) if name.startswith("reports/"))
+        body = self.client.get_object(Bucket=BUCKET, Key=STATE + name)["Body"].read()
+        return dict(json.loads(body))
 
 
 def difference(before: Mapping[str, Seen], after: Mapping[str, Seen]) -> Difference:
@@ -153,11 +169,10 @@ class DemoError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagRun:
-    """A successful DAG run: ``seconds`` with the start of Airflow included, and the ``extra`` of the asset event."""
+    """A DAG run that ended: ``seconds`` with the start of Airflow included, and the states of its tasks."""
 
     seconds: float
     tasks: Mapping[str, str]
-    extra: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +195,7 @@ class Home:
             "AIRFLOW_HOME": str(home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "AIRFLOW_CONN_PLACES": json.dumps(
@@ -191,8 +207,8 @@ class Home:
             **self.settings,
         }
 
-    def run(self, file: str, dag_id: str, number: int) -> DagRun:
-        """Run a DAG in a separate process that logs to a file."""
+    def run(self, file: str, dag_id: str, number: int, *, state: str = "success") -> DagRun:
+        """Run a DAG, which must end in a state, in a separate process that logs to a file."""
         (self.work / "airflow").mkdir(parents=True, exist_ok=True)
         log, result = self.work / f"run-{number}.log", self.work / f"run-{number}.json"
         command = [sys.executable, "-m", "airflow_sitemaps.demo.services", str(self.dags / file), dag_id, str(result)]
@@ -205,9 +221,19 @@ class Home:
         if done.returncode != 0 or not result.is_file():
             raise DemoError(f"run {number} of the DAG {dag_id!r} failed (status {done.returncode}); its log is {log}")
         document = json.loads(result.read_text())
-        if document["state"] != "success":
+        if document["state"] != state:
             raise DemoError(f"run {number} of the DAG {dag_id!r} ended as {document['state']!r}; its log is {log}")
-        return DagRun(seconds=seconds, tasks=document["tasks"], extra=document["extra"])
+        return DagRun(seconds=seconds, tasks=document["tasks"])
+
+    def show(self, port: int) -> int:
+        """Serve Airflow's UI to this machine until Ctrl-C, and return the exit status."""
+        command = [sys.executable, "-m", "airflow", "api-server", "--host", "127.0.0.1", "--port", str(port)]
+        log = self.work / "api-server.log"
+        with log.open("wb") as stream, suppress(KeyboardInterrupt):
+            return subprocess.run(  # noqa: S603 - Airflow's own command
+                command, env=self.environment(), stdout=stream, stderr=subprocess.STDOUT, check=False
+            ).returncode
+        return 0
 
 
 def dags_folder() -> Path:
@@ -231,18 +257,7 @@ def main(file: str, dag_id: str, result: str) -> None:
         f"{task.task_id}[{task.map_index}]" if task.map_index >= 0 else task.task_id: str(task.state)
         for task in run.get_task_instances()
     }
-    document = {"state": str(run.state.value), "tasks": tasks, "extra": _last_event(dag_id)}
-    Path(result).write_text(json.dumps(document))
-
-
-def _last_event(dag_id: str) -> dict[str, Any]:
-    from sqlalchemy import select
-
-    from airflow_sitemaps.airflow_compat import AssetEvent, create_session
-
-    events = select(AssetEvent.extra).where(AssetEvent.source_dag_id == dag_id).order_by(AssetEvent.id.desc())
-    with create_session() as session:
-        return dict(session.scalars(events).first() or {})
+    Path(result).write_text(json.dumps({"state": str(run.state.value), "tasks": tasks}))
 
 
 if __name__ == "__main__":

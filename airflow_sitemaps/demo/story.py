@@ -1,8 +1,9 @@
-"""The steps of the demonstration, printed as they run: build, change the data, build twice more. All numbers are measured."""
+"""The steps of the demonstration, printed as they run: build, changes, nothing new, a broken load. All numbers are measured."""
 
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from airflow_sitemaps.demo.services import (
+    SITE,
+    STATE,
     DagRun,
     DemoError,
     Difference,
@@ -32,17 +35,47 @@ if TYPE_CHECKING:
 MAX_URLS: Final = 5_000
 """Maximum number of URLs per shard, so that there are dozens of shards. The default, and the limit of the protocol, is 50,000."""
 
-PREFIX: Final = "site/"
 BASE_URL: Final = "https://places.example/"
+DAG_FILE: Final = "places_sitemap.py"
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One run in the table: its title, the DAG run, and the changes in the bucket."""
+    """One run: its title, the DAG run, its report, and the changes in the bucket."""
 
     title: str
     run: DagRun
+    report: dict[str, Any]
     files: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What the runs share."""
+
+    console: Console
+    airflow: Home
+    bucket: Bucket
+    engine: Engine
+
+    def say(self, text: str = "") -> None:
+        """Print lines as they are, without a break at the width of the terminal."""
+        self.console.print(text, soft_wrap=True, highlight=False)
+
+    def run(self, number: int, title: str, *, state: str = "success") -> Told:
+        """Run the DAG, which must end in a state, and print one line about it."""
+        before: dict[str, Seen] = self.bucket.look(SITE)
+        with self.console.status(f"Airflow runs the DAG places_sitemap: {title} …"):
+            done = self.airflow.run(DAG_FILE, "places_sitemap", number, state=state)
+        report = self.bucket.newest_report()
+        result = {"published": "[green]published[/green]", "refused": "[red]refused[/red]"}.get(
+            report["result"], report["result"]
+        )
+        self.say(
+            f"Run {number}, {title}: {result}, generation {report['generation']}; "
+            f"{len(done.tasks)} tasks, {done.seconds:.1f} s with Airflow's start"
+        )
+        return Told(title, done, report, difference(before, self.bucket.look(SITE)))
 
 
 def run(*, site: str, work: str, places: int | None = None) -> bool:
@@ -55,35 +88,64 @@ def run(*, site: str, work: str, places: int | None = None) -> bool:
     home, folder = Path(work).resolve(), Path(site).resolve()
     for old in (home, folder):
         shutil.rmtree(old, ignore_errors=True)
-    home.mkdir(parents=True)
-    url = f"duckdb:///{home / 'places.duckdb'}"
-    engine = create_engine(url)
+    (home / "dags").mkdir(parents=True)
+    shutil.copy(dags_folder() / DAG_FILE, home / "dags")
+    engine = create_engine(_warehouse(home))
     try:
         _load(console, engine, places)
         with serve() as bucket:
-            airflow = Home(
-                work=home,
-                dags=dags_folder(),
-                warehouse_url=url,
-                endpoint=bucket.endpoint,
-                settings={"PLACES_STORE": "s3://places-web/site", "PLACES_MAX_URLS": str(MAX_URLS)},
+            scene = Scene(console, _airflow(home, bucket), bucket, engine)
+            scene.say(
+                f"Store: an S3 server in this process. Airflow: a home of its own, {work}/airflow.\n"
+                f"Sitemap: three sections; {MAX_URLS:,} URLs a file, for many files (the default is 50,000).\n"
             )
-            console.print(
-                f"S3: moto, in this process. Airflow: its home and metadata database in {work}/airflow, created for this demonstration.\n"
-                f"Shards: {MAX_URLS:,} URLs each, so that there are enough to look at (the default is 50,000).\n"
-            )
-            runs = _runs(console, airflow, bucket, engine)
-            total = bucket.download(PREFIX, folder)
-        well = _verdict(console, read_site(folder, BASE_URL), _expected(engine))
+            well = _changes(scene)
+            well = _broken_load(scene) and well
+            total = bucket.download(SITE, folder)
+            bucket.download(STATE, home / "state")
+        well = _verdict(scene, read_site(folder, BASE_URL), _expected(engine)) and well
     except DemoError as error:
         console.print(f"[red]{error}[/red]")
         return False
     finally:
         engine.dispose()
-    _table(console, runs)
-    console.print(f"\nThe published files, {size(total)}, are in [bold]{site}/[/bold]; logs of the runs in {work}/.")
-    console.print(f"All of this took {time.monotonic() - started:.0f} s.")
+    scene.say(
+        f"\nAll of this took {time.monotonic() - started:.0f} s.\n"
+        f"  The published files, {size(total)}:  [bold]{site}/[/bold], beginning with {site}/sitemap.xml\n"
+        f"  The logs of the runs:  {work}/run-1.log and so on\n"
+        f"  The page Sitemaps in Airflow's UI, with these runs:  [bold]{Path(sys.argv[0])} demo --page[/bold]"
+    )
     return well
+
+
+def show(*, site: str, work: str, port: int) -> bool:
+    """Serve Airflow's UI over what ``run`` left, until Ctrl-C. Return whether it could."""
+    home, folder = Path(work).resolve(), Path(site).resolve()
+    if not (home / "state").is_dir() or not folder.is_dir():
+        print(f"There is no demonstration in {site} and {work}. Run the command without --page first.")
+        return False
+    with serve() as bucket:
+        bucket.upload(SITE, folder)
+        bucket.upload(STATE, home / "state")
+        print(f"Open http://localhost:{port}/plugin/sitemaps in half a minute; only this machine can. Ctrl-C ends it.")
+        status = _airflow(home, bucket).show(port)
+    if status:
+        print(f"Airflow's API server ended with status {status}; its log is {work}/api-server.log. Is the port in use?")
+    return status == 0
+
+
+def _warehouse(home: Path) -> str:
+    return f"duckdb:///{home / 'places.duckdb'}"
+
+
+def _airflow(home: Path, bucket: Bucket) -> Home:
+    return Home(
+        work=home,
+        dags=home / "dags",
+        warehouse_url=_warehouse(home),
+        endpoint=bucket.endpoint,
+        settings={"PLACES_STORE": "s3://places-web/site", "PLACES_MAX_URLS": str(MAX_URLS)},
+    )
 
 
 def _load(console: Console, engine: Engine, places: int | None) -> None:
@@ -93,38 +155,59 @@ def _load(console: Console, engine: Engine, places: int | None) -> None:
     rows = warehouse.load(engine, limit=places)
     engine.dispose()  # DuckDB lets one process write, or several read
     console.print(
-        f"Warehouse: {rows['places']:,} places and {rows['countries']:,} countries of GeoNames (CC BY 4.0), loaded into "
-        f"DuckDB in {time.monotonic() - started:.1f} s.\nTheir modification times are invented, because the package contains none."
+        f"Warehouse: {rows['places']:,} places and {rows['countries']:,} countries of GeoNames (CC BY 4.0), in DuckDB, "
+        f"loaded in {time.monotonic() - started:.1f} s.\nTheir dates are invented: the package has none.",
+        soft_wrap=True,
+        highlight=False,
     )
 
 
-def _runs(console: Console, airflow: Home, bucket: Bucket, engine: Engine) -> list[Told]:
-    runs = [_one(console, airflow, bucket, {}, 1, "first build")]
-    _change(console, engine)
-    runs.append(_one(console, airflow, bucket, bucket.look(PREFIX), 2, "after the changes"))
-    runs.append(_one(console, airflow, bucket, bucket.look(PREFIX), 3, "nothing changed"))
-    return runs
-
-
-def _one(console: Console, airflow: Home, bucket: Bucket, before: dict[str, Seen], number: int, title: str) -> Told:
-    with console.status(f"Airflow runs the DAG places_sitemap: {title} …"):
-        done = airflow.run("places_sitemap.py", "places_sitemap", number)
-    report = done.extra["report"]
-    console.print(
-        f"Run {number}, {title}: {report['result']}, generation {report['generation']}, {report['urls']:,} URLs; "
-        f"{len(done.tasks)} tasks, {done.seconds:.1f} s including Airflow's start"
-    )
-    return Told(title, done, difference(before, bucket.look(PREFIX)))
-
-
-def _change(console: Console, engine: Engine) -> None:
+def _changes(scene: Scene) -> bool:
+    """Build, change the data, run twice. Return whether exactly the dates of the changed places moved."""
     from airflow_sitemaps.demo import warehouse
 
-    changes = warehouse.change(engine, now=datetime.now(timezone.utc))
-    engine.dispose()
-    console.print(
-        f"\nThe data changes: {changes.inserted_in_the_middle} places inserted in the middle, "
-        f"{changes.inserted_at_the_end} at the end, {changes.updated} updated, {changes.deleted} deleted.\n"
+    runs = [scene.run(1, "first build")]
+    rows = warehouse.change(scene.engine, now=datetime.now(timezone.utc))
+    scene.engine.dispose()
+    scene.say(
+        f"\nThe data changes: {rows.inserted_in_the_middle} places are new in the middle, {rows.inserted_at_the_end} at the "
+        f"end; {rows.updated} change, {rows.deleted} go.\nThe load also writes today's date to {rows.stamped:,} places that "
+        "did not change."
+    )
+    runs.append(scene.run(2, "after the changes"))
+    moved = runs[-1].report["sections"]["places"]["lastmods_moved"]
+    scene.say(
+        f"  Section places observes its pages: the dates of {moved:,} places moved, those that changed.\n"
+        "  Section native takes the column updated_at: every date that the load wrote is in its files.\n"
+    )
+    runs.append(scene.run(3, "nothing changed"))
+    scene.say()
+    _table(scene.console, runs)
+    return bool(moved == rows.updated)
+
+
+def _broken_load(scene: Scene) -> bool:
+    """Lose rows, see the run refused, and repair the load. Return whether no file was touched."""
+    from airflow_sitemaps.demo import warehouse
+
+    warehouse.lose(scene.engine)
+    scene.engine.dispose()
+    scene.say("\nA load breaks: a third of the places are missing.")
+    refused = scene.run(4, "after the broken load", state="failed")
+    for reason in refused.report["refusals"]:
+        scene.say(f"  {reason}")
+    scene.say(
+        f"  Files that changed: {refused.files.changed + refused.files.new + refused.files.gone}. "
+        "Crawlers see the sitemap of run 3.\n"
+        "  The operator now either repairs the load, or, if the rows are meant to go, lets one run pass:\n"
+        "  the button Override on the run's page, or the param allow with the permit that the refusal names.\n"
+    )
+    warehouse.restore(scene.engine)
+    scene.engine.dispose()
+    scene.say("The load is repaired; nothing has to be cleaned up.")
+    again = scene.run(5, "after the repair")
+    return (
+        not (refused.files.changed or refused.files.new or refused.files.gone) and again.report["result"] == "unchanged"
     )
 
 
@@ -139,15 +222,16 @@ def _expected(engine: Engine) -> int:
         )
 
 
-def _verdict(console: Console, found: Checked, expected: int) -> bool:
+def _verdict(scene: Scene, found: Checked, expected: int) -> bool:
     well = found.urls == found.distinct == expected
-    console.print(
-        f"\nRead back as a crawler does: the index lists {found.files} files with {found.urls:,} URLs, "
-        f"{found.distinct:,} of them distinct, {found.not_ascii:,} with letters beyond ASCII; the warehouse has "
-        f"{expected:,} rows: " + ("[green]equal[/green]" if well else "[red]not equal[/red]")
+    scene.say(
+        f"\nRead as a crawler does: the index lists {found.files} files with {found.urls:,} URLs, all different: "
+        f"{'yes' if found.urls == found.distinct else 'no'}.\nThe warehouse has {expected:,} rows: "
+        + ("[green]equal[/green]" if well else "[red]not equal[/red]")
+        + f". {found.not_ascii:,} URLs have letters beyond ASCII, such as"
     )
     for example in found.examples:
-        console.print(f"  {unquote(example)}", highlight=False)
+        scene.say(f"  {unquote(example)}")
     return well
 
 
@@ -164,24 +248,26 @@ def _table(console: Console, told: list[Told]) -> None:
 
 
 _ROWS: Final = (
-    "shards",
+    "files in the sitemap",
     "  kept as they were",
     "  rewritten",
     "  created",
     "  no longer listed",
-    "rows read from the warehouse",
-    "files that S3 shows as touched",
+    "URLs",
+    "rows read",
+    "files that changed on S3",
     "  their bytes",
-    "time of plan, write, publish",
-    "time of the DAG run, with Airflow",
+    "plan, write, publish",
+    "with Airflow's start",
 )
 
 
 def _figures(one: Told) -> tuple[str, ...]:
-    report: dict[str, Any] = one.run.extra["report"]
-    shards, files = report["shards"], one.files
+    report, files = one.report, one.files
+    shards = report["shards"]
     return (
         *(f"{shards[name]:,}" for name in ("total", "kept", "rewritten", "created", "removed")),
+        f"{report['urls']:,}",
         f"{report['rows_read']:,}",
         f"{files.changed + files.new:,} of {files.untouched + files.changed + files.new:,}",
         size(files.byte_size),

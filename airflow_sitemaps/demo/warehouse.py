@@ -22,12 +22,13 @@ CHUNK: Final = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRows:
-    """Number of changed rows by kind."""
+    """Number of changed rows by kind; ``stamped`` rows have another date and no other change."""
 
     inserted_in_the_middle: int
     inserted_at_the_end: int
     updated: int
     deleted: int
+    stamped: int
 
 
 def load_connection(conn_id: str, *, limit: int | None = None) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def load(engine: Engine, *, limit: int | None = None) -> dict[str, Any]:
 
 
 def change(engine: Engine, *, now: datetime) -> ChangedRows:
-    """Change the places at the time ``now``: insert rows in the middle and at the end, change some, and delete some."""
+    """Change the places at the time ``now``: insert, change, delete, and date some that do not change."""
     from sqlalchemy import DateTime, bindparam, text
 
     with engine.connect() as connection:
@@ -64,20 +65,44 @@ def change(engine: Engine, *, now: datetime) -> ChangedRows:
     appended = [_new_place(last + 1 + n, now) for n in range(600)]
     tenth = len(ids) // 10
     touched, gone = ids[tenth : tenth + 200], ids[8 * tenth : 8 * tenth + 50]
+    stamped = ids[6 * tenth : 7 * tenth]
     with engine.begin() as connection:
         _insert(connection, "places", fresh + appended)
-        connection.execute(
-            text(
-                "UPDATE places SET population = population + 1, updated_at = :now WHERE id BETWEEN :low AND :high"
-            ).bindparams(bindparam("now", type_=DateTime())),
-            {"now": _naive(now), "low": touched[0], "high": touched[-1]},
-        )
+        for change, rows in (("population = population + 1, ", touched), ("", stamped)):
+            connection.execute(
+                text(f"UPDATE places SET {change}updated_at = :now WHERE id BETWEEN :low AND :high").bindparams(
+                    bindparam("now", type_=DateTime())
+                ),
+                {"now": _naive(now), "low": rows[0], "high": rows[-1]},
+            )
         connection.execute(
             text("DELETE FROM places WHERE id BETWEEN :low AND :high"), {"low": gone[0], "high": gone[-1]}
         )
     return ChangedRows(
-        inserted_in_the_middle=len(fresh), inserted_at_the_end=len(appended), updated=len(touched), deleted=len(gone)
+        inserted_in_the_middle=len(fresh),
+        inserted_at_the_end=len(appended),
+        updated=len(touched),
+        deleted=len(gone),
+        stamped=len(stamped),
     )
+
+
+def lose(engine: Engine) -> None:
+    """Delete every third place, as a load that breaks does, and keep all of them aside."""
+    from sqlalchemy import text
+
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE all_places AS SELECT * FROM places"))
+        connection.execute(text("DELETE FROM places WHERE id % 3 = 0"))
+
+
+def restore(engine: Engine) -> None:
+    """Put back what ``lose`` deleted, as a repaired load does."""
+    from sqlalchemy import text
+
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO places SELECT * FROM all_places WHERE id % 3 = 0"))
+        connection.execute(text("DROP TABLE all_places"))
 
 
 def _create(connection: Connection, table: str) -> None:

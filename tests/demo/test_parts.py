@@ -48,9 +48,28 @@ def test_the_warehouse_is_loaded_and_changed(
         ).scalar_one()
     engine.dispose()
     assert number == 1_000 + changes.inserted_in_the_middle + changes.inserted_at_the_end - changes.deleted
-    assert updated == changes.updated == 200
+    assert (updated, changes.updated, changes.stamped) == (200 + 100, 200, 100)
     assert natives > 500
     assert str(newest).startswith("2026-05-06")
+
+
+def test_a_load_that_breaks_is_repaired(
+    tmp_path: Path, world: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warehouse, "real_places", lambda limit: world[:limit])
+    engine = sa.create_engine(f"duckdb:///{tmp_path / 'places.db'}")
+    warehouse.load(engine, limit=300)
+
+    def places() -> list[Any]:
+        with engine.connect() as connection:
+            return sorted(connection.execute(sa.text("SELECT * FROM places")).all())
+
+    before = places()
+    warehouse.lose(engine)
+    assert len(places()) < 0.75 * len(before)
+    warehouse.restore(engine)
+    assert places() == before
+    engine.dispose()
 
 
 def test_places_are_real_and_names_multilingual(world: list[dict[str, Any]]) -> None:
