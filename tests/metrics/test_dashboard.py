@@ -41,7 +41,9 @@ from airflow_sitemaps import (
 from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.operators import base, crawls, verify
 from airflow_sitemaps.pipeline.request import SystemClock
+from airflow_sitemaps.search_engines import inspection
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.web_services import Quota
 from tests.metrics.openmetrics import Recorder
 from tests.support.airflow_db import run, states
 from tests.support.airflow_processes import free_port
@@ -73,6 +75,8 @@ DROPPED = range(14, 18)
 STUCK = range(23, 26)
 LOOPBACK = AccessRules(allow_http=True, allow_private=True)
 WARNINGS = 3
+REDATED = 10
+"""Articles that each run dates, without another change."""
 INSPECTED = 40
 """Requests a day for Search Console's inspection."""
 STATISTICS = [{"Date": "/Date(1770000000000)/", "CrawledPages": 70, "CrawlErrors": 3, "InIndex": 5_000}]
@@ -107,7 +111,7 @@ class Shop:
             LocalStore(self.site, base_url=URL),
             [
                 Section("products", MemorySourceConfig(self.products, **source)),
-                Section("articles", MemorySourceConfig(self.articles, **source)),
+                Section("articles", MemorySourceConfig(self.articles, page=("title",), **source)),
             ],
             shards=ShardPolicy(max_urls=1_000),
         )
@@ -158,6 +162,8 @@ class Shop:
             for row in self.products[-40:]:
                 row["loc"] = ""
         self.articles[:] = self.rows("articles", 1_400 + 25 * (number // 4))
+        for row in self.articles[:REDATED]:
+            row["changed"] = (self.start + (number - (number == SHRUNK)) * STEP).isoformat()
         if number == DAMAGED:
             min(self.site.glob("*products*.xml.gz")).unlink()  # the first: new rows change the last one only
 
@@ -174,10 +180,12 @@ class Shop:
         connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
         connection.commit()
 
-    def serve_index(self, number: int) -> None:
-        """Serve the index after run ``number``, unless the CDN is stuck."""
-        if number not in STUCK:
-            self.server.pages["/sitemap.xml"] = Page((self.site / "sitemap.xml").read_bytes())
+    def serve_files(self, number: int) -> None:
+        """Serve the files after run ``number``, but an old index while the CDN is stuck."""
+        for path in self.site.glob("*.xml*"):
+            if path.name != "sitemap.xml" or number not in STUCK:
+                self.server.pages[f"/{path.name}"] = Page(path.read_bytes())
+        self.server.pages["/robots.txt"] = Page(f"User-agent: *\nSitemap: {URL}sitemap.xml\n".encode())
 
     def serve_console(self) -> None:
         """Answer about the index as Search Console does."""
@@ -193,6 +201,7 @@ class Shop:
                 "id": n,
                 "loc": f"{URL}{name}/{n}",
                 "changed": (self.start + timedelta(minutes=n % 90)).isoformat(),
+                "title": f"Number {n}",
             }
             for n in range(number)
         ]
@@ -286,6 +295,7 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
     extra = f'{{"sqlalchemy_url": "sqlite:///{tmp_path / "logs.db"}"}}'
     monkeypatch.setenv("AIRFLOW_CONN_LOGS", f'{{"conn_type": "generic", "extra": {extra}}}')
     monkeypatch.setenv("AIRFLOW_CONN_BING_WEBMASTER_DEFAULT", json.dumps({"conn_type": "generic", "password": KEY}))
+    monkeypatch.setattr(inspection, "Quota", lambda **settings: Quota(**{**settings, "pause_s": 0.0}))
     for module in (base, crawls, verify):
         monkeypatch.setattr(module, "datetime", clock)
     recorder = Recorder(statsd)
@@ -297,7 +307,7 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
             shop.serve_console()
             planned = states(run(shop.dag))["sitemap.plan"]
             assert planned == ("failed" if number == SHRUNK else "success")
-            shop.serve_index(number)
+            shop.serve_files(number)
             with closing(sqlite3.connect(tmp_path / "logs.db")) as connection:
                 shop.log_requests(connection, now())
             assert states(run(shop.watch)) == dict.fromkeys(("served", "inspect", "bing", "fetches"), "success")
@@ -339,6 +349,7 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
     assert peak(estimated, engine="google", section="articles") == 0
     assert peak(estimated, __name__="airflow_sitemaps_crawled_share", engine="bing", section="articles") == 0
     assert peak(estimated, __name__="airflow_sitemaps_discovered_share", engine="bing", section="articles") == 1
+    assert peak("Trust of lastmod: URLs whose date or page changed in 7 days", section="articles") >= REDATED
     assert peak("Bing: pages of the whole site", state="in_index") == 5_000
     assert peak("Files fetched since their last change", section="products") >= 7
     assert peak("Files fetched since their last change", section="articles") == 0
