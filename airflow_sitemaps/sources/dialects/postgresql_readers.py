@@ -166,17 +166,12 @@ class _PackedReader:
 
 
 def _packed_statement(context: QueryContext, ranges: Sequence[KeyRange], outputs: Sequence[Output]) -> Statement:
-    """Return the query of ranges: the place of each, its number of rows, and the values of each column.
-
-    Several ranges are closed.
-    """
+    """Return the query of one range, or of closed ones: the place of each, its number of rows, and each column's values."""
     dialect, key = context.dialect, context.mapping.key
     binds = context.relation.binds()
     packs = ", ".join(pack for number, output in enumerate(outputs) for pack in _packs(f"q.c{number}", output, context))
     select = ", ".join(f"{output.sql} AS c{number}" for number, output in enumerate(outputs))
-    order = context.key_order
-    if not context.unique:
-        order += f", {dialect.binary_orders(context.mapping.emitted)}"
+    order = context.row_order
 
     def packed(where: str) -> str:
         rows = f"SELECT {select} FROM {context.from_item} WHERE {where} ORDER BY {order} LIMIT {BATCH_ROWS + 1}"

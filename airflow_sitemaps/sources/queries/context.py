@@ -80,6 +80,13 @@ class QueryContext:
         return ascending([self.dialect.key_order(column) for column in self.mapping.key])
 
     @property
+    def row_order(self) -> str:
+        """The ORDER BY list of the rows: the key, and if it is not unique all emitted bytes, to keep their order."""
+        if self.unique:
+            return self.key_order
+        return f"{self.key_order}, {self.dialect.binary_orders(self.mapping.emitted)}"
+
+    @property
     def from_item(self) -> str:
         """The relation for ``FROM``, called ``src``."""
         return self.relation.from_item(self.dialect)
@@ -161,19 +168,15 @@ class QueryContext:
 
 
 def rows_statement(context: QueryContext, span: KeySpan, outputs: Sequence[Output]) -> tuple[Statement, list[Output]]:
-    """Write the query of a span's rows. The first column of the result is the bucket's number.
-
-    The order is the key, and if it is not unique all emitted bytes, to keep the order of its rows.
-    """
+    """Write the query of a span's rows, in ``row_order``. The first column of the result is the bucket's number."""
     dialect, key = context.dialect, context.mapping.key
     binds = context.relation.binds()
     columns = [Output(name="range_no", sql=bucket_number(dialect, key, span, binds), type=pa.int32()), *outputs]
     select = ", ".join(f"{column.sql} AS {column.name}" for column in columns)
     where = span_condition(dialect, key, span, binds)
-    order = context.key_order
-    if not context.unique:
-        order += f", {dialect.binary_orders(context.mapping.emitted)}"
-    return binds.statement(f"SELECT {select} FROM {context.from_item} WHERE {where} ORDER BY {order}"), columns
+    return binds.statement(
+        f"SELECT {select} FROM {context.from_item} WHERE {where} ORDER BY {context.row_order}"
+    ), columns
 
 
 # ---------------------------------------------------------------- columns
