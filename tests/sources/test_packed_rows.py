@@ -17,7 +17,7 @@ from airflow_sitemaps.sources.dialects import postgresql_readers
 from airflow_sitemaps.sources.session_factory import session_of
 from airflow_sitemaps.sources.sql import SqlSource
 from tests.sources.test_edges import DB_ROWS
-from tests.support.source_sessions import KEYS, ROWS, create, live, table_of
+from tests.support.source_sessions import KEYS, ROWS, create, live, postgresql_in, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -235,25 +235,14 @@ def test_an_index_that_does_not_order_the_key_is_not_used(told: pytest.LogCaptur
 
 
 def test_another_encoding_is_not_packed(told: pytest.LogCaptureFixture) -> None:
-    url = sa.make_url(live("postgresql").url)
-    admin = sa.create_engine(url, isolation_level="AUTOCOMMIT")
-    with admin.connect() as server:
-        server.execute(sa.text("DROP DATABASE IF EXISTS latin"))
-        server.execute(
-            sa.text("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
-        )
-    try:
-        engine = sa.create_engine(url.set(database="latin"))
+    with postgresql_in("LATIN1") as url:
+        engine = sa.create_engine(url)
         with engine.begin() as connection:
             connection.execute(sa.text("CREATE TABLE pages (id integer PRIMARY KEY, slug text)"))
             connection.execute(sa.text("INSERT INTO pages VALUES (1, 'caf\u00e9'), (2, 'b')"))
         engine.dispose()
-        with opened("psycopg", "latin", table="pages") as source:
+        with opened("psycopg", url.database or "", table="pages") as source:
             assert table_from(source, [EVERYWHERE])["loc"][1:] == ["'café'", "'b'"]
-    finally:
-        with admin.connect() as server:
-            server.execute(sa.text("DROP DATABASE latin WITH (FORCE)"))
-        admin.dispose()
     assert "because the server is PostgreSQL" in told.text
     assert "in LATIN1" in told.text
 

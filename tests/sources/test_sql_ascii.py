@@ -12,7 +12,7 @@ from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap, SqlSource
 from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.testing.crawler import crawl
-from tests.support.source_sessions import live
+from tests.support.source_sessions import postgresql_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,25 +22,16 @@ BASE = "https://www.example.com/"
 
 @pytest.fixture
 def without_encoding(monkeypatch: pytest.MonkeyPatch) -> Iterator[sa.Engine]:
-    server = sa.make_url(live("postgresql").url)
-    admin = sa.create_engine(server, isolation_level="AUTOCOMMIT")
-    with admin.connect() as server_connection:
-        server_connection.execute(sa.text("DROP DATABASE IF EXISTS no_encoding"))
-        server_connection.execute(
-            sa.text("CREATE DATABASE no_encoding ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
-        )
-    url = server.set(database="no_encoding").render_as_string(hide_password=False)
-    connection = {"conn_type": "generic", "extra": {"sqlalchemy_url": url}}
-    monkeypatch.setenv("AIRFLOW_CONN_OLD", json.dumps(connection))
-    engine = sa.create_engine(url, connect_args={"client_encoding": "utf8"})
-    with engine.begin() as old:
-        old.execute(sa.text("CREATE TABLE pages (id integer PRIMARY KEY, slug text)"))
-        old.execute(sa.text("INSERT INTO pages VALUES (1, 'caf\u00e9')"))
-    yield engine
-    engine.dispose()
-    with admin.connect() as server_connection:
-        server_connection.execute(sa.text("DROP DATABASE no_encoding WITH (FORCE)"))
-    admin.dispose()
+    with postgresql_in("SQL_ASCII") as address:
+        url = address.render_as_string(hide_password=False)
+        connection = {"conn_type": "generic", "extra": {"sqlalchemy_url": url}}
+        monkeypatch.setenv("AIRFLOW_CONN_OLD", json.dumps(connection))
+        engine = sa.create_engine(url, connect_args={"client_encoding": "utf8"})
+        with engine.begin() as old:
+            old.execute(sa.text("CREATE TABLE pages (id integer PRIMARY KEY, slug text)"))
+            old.execute(sa.text("INSERT INTO pages VALUES (1, 'caf\u00e9')"))
+        yield engine
+        engine.dispose()
 
 
 def sitemap(reader: str) -> Sitemap:

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy as sa
 
 from airflow_sitemaps.sources.session_factory import session_of
 from airflow_sitemaps.sources.sql import SqlSource
@@ -160,6 +161,25 @@ def live(name: str) -> Database:
         return database(name)
     except NotAvailable as lacking:
         pytest.skip(str(lacking))
+
+
+@contextmanager
+def postgresql_in(encoding: str) -> Iterator[sa.URL]:
+    """The address of a new PostgreSQL database in an encoding, which is dropped at the end."""
+    server = sa.make_url(live("postgresql").url)
+    name = f"in_{encoding.lower()}"
+    admin = sa.create_engine(server, isolation_level="AUTOCOMMIT")
+    try:
+        with admin.connect() as connection:
+            connection.execute(sa.text(f"DROP DATABASE IF EXISTS {name}"))
+            connection.execute(
+                sa.text(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+            )
+        yield server.set(database=name)
+    finally:
+        with admin.connect() as connection:
+            connection.execute(sa.text(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+        admin.dispose()
 
 
 def create(base: Database, table: str, columns: dict[str, str]) -> None:
