@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import time
@@ -60,7 +61,7 @@ class Scene:
 
     def say(self, text: str = "") -> None:
         """Print lines as they are, without a break at the width of the terminal."""
-        self.console.print(text, soft_wrap=True, highlight=False)
+        self.console.print(text, soft_wrap=True)
 
     def run(self, number: int, title: str, *, state: str = "success") -> Told:
         """Run the DAG, which must end in a state, and print one line about it."""
@@ -68,11 +69,9 @@ class Scene:
         with self.console.status(f"Airflow runs the DAG places_sitemap: {title} …"):
             done = self.airflow.run(DAG_FILE, "places_sitemap", number, state=state)
         report = self.bucket.newest_report()
-        result = {"published": "[green]published[/green]", "refused": "[red]refused[/red]"}.get(
-            report["result"], report["result"]
-        )
+        color = {"published": "green", "refused": "red"}.get(report["result"], "default")
         self.say(
-            f"Run {number}, {title}: {result}, generation {report['generation']}; "
+            f"Run {number}, {title}: [{color}]{report['result']}[/{color}], generation {report['generation']}; "
             f"{len(done.tasks)} tasks, {done.seconds:.1f} s with Airflow's start"
         )
         return Told(title, done, report, difference(before, self.bucket.look(SITE)))
@@ -83,7 +82,7 @@ def run(*, site: str, work: str, places: int | None = None) -> bool:
     from rich.console import Console
     from sqlalchemy import create_engine
 
-    console = Console()
+    console = Console(highlight=False)
     started = time.monotonic()
     home, folder = Path(work).resolve(), Path(site).resolve()
     for old in (home, folder):
@@ -109,11 +108,13 @@ def run(*, site: str, work: str, places: int | None = None) -> bool:
         return False
     finally:
         engine.dispose()
+    command = shlex.join([sys.argv[0], "demo", "--site", site, "--work", work, "--page"])
     scene.say(
         f"\nAll of this took {time.monotonic() - started:.0f} s.\n"
         f"  The published files, {size(total)}:  [bold]{site}/[/bold], beginning with {site}/sitemap.xml\n"
         f"  The logs of the runs:  {work}/run-1.log and so on\n"
-        f"  The page Sitemaps in Airflow's UI, with these runs:  [bold]{Path(sys.argv[0])} demo --page[/bold]"
+        f"  The page Sitemaps in Airflow's UI, with these runs:  [bold]{command}[/bold]\n"
+        "  (it says Not verified, because no run verifies; no scheduler runs, so that its buttons start nothing)"
     )
     return well
 
@@ -158,7 +159,6 @@ def _load(console: Console, engine: Engine, places: int | None) -> None:
         f"Warehouse: {rows['places']:,} places and {rows['countries']:,} countries of GeoNames (CC BY 4.0), in DuckDB, "
         f"loaded in {time.monotonic() - started:.1f} s.\nTheir dates are invented: the package has none.",
         soft_wrap=True,
-        highlight=False,
     )
 
 
