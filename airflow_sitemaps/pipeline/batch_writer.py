@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -86,13 +86,16 @@ def write_batch(opened: OpenSitemap, plan: Plan, number: int) -> Written:
     batch = plan.batches[number]
     check_unchanged(sitemap, plan, [batch.section])
     section = next(section for section in sitemap.sections if section.name == batch.section)
-    state = plan.sections[section.name].state
-    config = section.source.at(state) if state else section.source
+    planned = plan.sections[section.name]
+    ledger = planned.ledger
+    config = section.source.at(planned.state) if planned.state else section.source
     started = clock.now()
     progress.start(f"write {section.name}", batch.rows, "rows")
     with (
         system_allocator(),
-        earlier_parts(opened.store.state, plan.sections[section.name], batch.actions) as earlier,
+        nullcontext()
+        if ledger is None
+        else earlier_parts(opened.store.state, planned, ledger, batch.actions) as earlier,
         config.open(section=section.name) as source,
         UploadPool() as uploads,
     ):

@@ -143,12 +143,9 @@ def ages_of(
     differing = [part for mine, other in ((old, new), (new, old)) for body, part in mine.items() if body not in other]
     by_url: dict[str, dict[str, str]] = {}
     for rows in mapped(partial(read_part, state.objects, columns=["loc", *AGES]), differing, "sitemap-ages"):
-        mine = (
-            []
-            if rows is None
-            else rows.filter(pc.is_in(rows["loc"], value_set=pa.array(urls, pa.string()))).to_pylist()
-        )
-        for row in mine:
+        if rows is None:
+            continue
+        for row in rows.filter(pc.is_in(rows["loc"], value_set=pa.array(urls, pa.string()))).to_pylist():
             by_url[row["loc"]] = {name: row[name].isoformat() for name in AGES if row[name] is not None}
     for url in urls:
         if url in gone.urls:

@@ -93,15 +93,14 @@ class EarlierParts:
 
 
 @contextmanager
-def earlier_parts(state: ObjectStore, plan: SectionPlan, positions: Sequence[int]) -> Iterator[EarlierParts | None]:
-    """Read the old parts of the ranges at some positions of a plan, one range ahead; None if there is no ledger."""
-    if plan.ledger is None:
-        yield None
-        return
-    olds = tuple(plan.ledger.olds or plan.actions[position].olds for position in positions)
+def earlier_parts(
+    state: ObjectStore, plan: SectionPlan, ledger: LedgerPlan, positions: Sequence[int]
+) -> Iterator[EarlierParts]:
+    """Read the old parts of the ranges at some positions of a plan with a ledger, one range ahead."""
+    olds = tuple(ledger.olds or plan.actions[position].olds for position in positions)
     alone = plan.olds_continued_once
-    finds_left = (plan.ledger.finds_left and all(old.body in alone for old in own) for own in olds)
-    parts = EarlierParts(state, plan.ledger, olds, finds_left)
+    finds_left = (ledger.finds_left and all(old.body in alone for old in own) for own in olds)
+    parts = EarlierParts(state, ledger, olds, finds_left)
     if not any(olds):
         parts.coming = parts.each()
         yield parts

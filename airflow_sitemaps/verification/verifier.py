@@ -176,9 +176,7 @@ class _VerificationRun:
         expected = self.expected.get(address)
         if expected is not None and expected.urls is None:
             return
-        if (
-            expected is None and address.rpartition("/")[2] == layout.GONE
-        ):  # its pages answer 404, and no manifest says so
+        if expected is None and address.rpartition("/")[2] == layout.GONE:  # its pages answer 404
             return
         self._duplicates.add(len(self.files) - 1, (entry.loc for entry in file.entries if entry.loc))
         for entry in file.entries:

@@ -78,7 +78,9 @@ def make_draft(
     rows = sum(section.rows for section in manifest.sections.values())
     if old is not None and rows and rows == sum(section.expired_rows for section in manifest.sections.values()):
         return old, refusals, (_PAST_ITS_AGE,)
-    manifest, gone_warnings = with_gone_urls(opened, old, manifest, plan, receipts)
+    gone_warnings: tuple[str, ...] = ()
+    if sitemap.gone is not None:
+        manifest, gone_warnings = with_gone_urls(opened, old, manifest, plan, receipts)
     manifest = commit_files.attach(opened, old, manifest, facts, receipts)
     failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
     manifest = complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest))

@@ -45,10 +45,9 @@ Pieces = dict[int, "tuple[StagedShard, ...]"]
 def with_gone_urls(
     opened: OpenSitemap, old: Manifest | None, new: Manifest, plan: Plan, receipts: Sequence[Receipt]
 ) -> tuple[Manifest, tuple[str, ...]]:
-    """Return a manifest with the record of its gone URLs, which is stored, and warnings."""
+    """Return a manifest with the record of its gone URLs, which is stored, and warnings, for a sitemap that lists them."""
     window = opened.sitemap.gone
-    if window is None:
-        return new, ()
+    assert window is not None
     objects, everyone = opened.store.state, [section.name for section in opened.sitemap.sections]
     everyone += [name for name in new.sections if name not in everyone]
     before = _before(objects, old, everyone)
