@@ -49,14 +49,14 @@ system: $(READY)  ## Only the tests with a real Airflow scheduler
 AIRFLOW ?= 3.1
 AIRFLOW_ENV := .test/airflow-$(AIRFLOW)
 .PHONY: test-airflow
-test-airflow: $(READY)  ## The wheel, installed as README says, with README's first DAG in a real scheduler: AIRFLOW=3.1, 3.2 or 3.3
+test-airflow: $(READY)  ## The wheel, installed as README says, with README's first DAG, and questions, in a real scheduler: AIRFLOW=3.1, 3.2 or 3.3
 	rm -rf $(AIRFLOW_ENV)
 	$(ENVIRONMENT) $(AIRFLOW_ENV)
 	$(BIN)/python -m hatchling build --target wheel --directory $(AIRFLOW_ENV)/wheel
 	wheel=$$(ls $(AIRFLOW_ENV)/wheel/*.whl) && $(INTO) $(AIRFLOW_ENV)/bin/python \
 	  --constraint tests/compat/airflow-$(AIRFLOW).txt "$$wheel[postgres]"
 	SITEMAPS_AIRFLOW_RELEASE=$(AIRFLOW) SITEMAPS_AIRFLOW_PYTHON=$(CURDIR)/$(AIRFLOW_ENV)/bin/python \
-	  $(BIN)/python -m pytest -m system $(PYTEST_ARGS) tests/system/test_readme.py
+	  $(BIN)/python -m pytest -m system $(PYTEST_ARGS) tests/system/test_readme.py tests/system/test_questions.py
 
 extras: $(READY)  ## That a resolver finds versions for the wheel with every extra; asks the package index
 	$(BIN)/python -m pytest -m heavy tests/test_extras.py

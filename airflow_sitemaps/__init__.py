@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.operators.announcements import SearchConsoleSubmitOperator as SearchConsoleSubmitOperator
     from airflow_sitemaps.operators.announcements import SitemapPingOperator as SitemapPingOperator
     from airflow_sitemaps.operators.crawls import SitemapFetchesOperator as SitemapFetchesOperator
+    from airflow_sitemaps.operators.decisions import Approval as Approval
     from airflow_sitemaps.operators.inspections import BingWebmasterOperator as BingWebmasterOperator
     from airflow_sitemaps.operators.inspections import SearchConsoleInspectOperator as SearchConsoleInspectOperator
     from airflow_sitemaps.operators.plan import SitemapPlanOperator as SitemapPlanOperator
@@ -78,6 +79,7 @@ _NAMES = {
     "notifications": "SitemapNotifier",
     "operators.announcements": "IndexNowOperator SearchConsoleSubmitOperator SitemapPingOperator",
     "operators.crawls": "SitemapFetchesOperator",
+    "operators.decisions": "Approval",
     "operators.inspections": "BingWebmasterOperator SearchConsoleInspectOperator",
     "operators.plan": "SitemapPlanOperator",
     "operators.publish": "SitemapPublishOperator SitemapRollbackOperator SitemapWriteOperator",

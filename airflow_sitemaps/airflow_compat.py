@@ -147,6 +147,24 @@ def trigger_run(dag_id: str, *, conf: dict[str, Any], user: str, note: str, sess
     return run
 
 
+def start_run(dag_id: str, run_id: str, conf: dict[str, Any], *, again: bool = False) -> str:
+    """Create a run of another DAG from a task, as ``TriggerDagRunOperator`` does; return why Airflow refuses, else "".
+
+    A run that exists is cleared if ``again`` is set, and is left as it is otherwise.
+    """
+    from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType  # noqa: PLC0415 - only in a task
+    from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun  # noqa: PLC0415
+    from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS  # noqa: PLC0415
+
+    try:
+        said = SUPERVISOR_COMMS.send(TriggerDagRun(dag_id=dag_id, run_id=run_id, conf=conf, reset_dag_run=again))
+    except AirflowRuntimeError as error:
+        said = error.error
+    if not isinstance(said, ErrorResponse) or said.error == ErrorType.DAGRUN_ALREADY_EXISTS:
+        return ""
+    return f"{said.error.value}: {said.detail or ''}"
+
+
 def stats_client() -> Any:
     """Return Airflow's stats, with the functions ``incr`` and ``gauge``."""
     try:

@@ -14,6 +14,7 @@ from airflow_sitemaps.operators.publish import LABEL, SitemapPublishOperator, Si
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from airflow_sitemaps.operators.decisions import Approval
     from airflow_sitemaps.sitemap import Sitemap
 
 
@@ -37,6 +38,8 @@ class SitemapTaskGroup(TaskGroup):
         group_id: ID of the group.
         sitemap: The sitemap.
         pool: Airflow pool of the tasks that query the warehouse (``plan`` and ``write``). Default: Airflow's default.
+        approval: Whom Airflow asks, under *Required Actions*, about sections that the guards refuse. The group then defines
+            a second DAG, ``<dag>__<group>__decisions``. Default: None, no one.
         batch_size: Approximate number of full shards for each mapped task. By default a task reads half a million rows.
         plan_kwargs: Further arguments of ``SitemapPlanOperator``, such as ``retries``, ``queue`` or
             ``executor_config``.
@@ -52,6 +55,7 @@ class SitemapTaskGroup(TaskGroup):
         *,
         pool: str | None = None,
         batch_size: int | None = None,
+        approval: Approval | None = None,
         plan_kwargs: Mapping[str, Any] | None = None,
         write_kwargs: Mapping[str, Any] | None = None,
         publish_kwargs: Mapping[str, Any] | None = None,
@@ -63,11 +67,18 @@ class SitemapTaskGroup(TaskGroup):
         define_params(self.dag, sitemap)
         if not (plan_kwargs or {}).get("sections"):  # runs of different sections may run at the same time
             _warn_of_concurrent_runs(self.dag, group_id)
+        asking: dict[str, Any] = {}
+        if approval is not None:
+            from airflow_sitemaps.operators.decisions import decisions_dag  # noqa: PLC0415 - only with an approval
+
+            self.decisions = decisions_dag(self.dag, str(self.group_id), sitemap, approval)
+            asking = {"approval": approval, "decisions": self.decisions.dag_id}
         querying = {} if pool is None else {"pool": pool}
         with self:
             self.plan = SitemapPlanOperator(
                 task_id="plan", sitemap=sitemap, batch_size=batch_size, **{**querying, **(plan_kwargs or {})}
             )
+            self.plan.asks = approval is not None
             self.write = SitemapWriteOperator.partial(
                 task_id="write", sitemap=sitemap, **{"map_index_template": LABEL, **querying, **(write_kwargs or {})}
             ).expand(batch=self.plan.output)
@@ -76,6 +87,7 @@ class SitemapTaskGroup(TaskGroup):
                 sitemap=sitemap,
                 plan=XComArg(self.plan, PLAN_KEY),
                 receipts=self.write.output,
+                **asking,
                 **(publish_kwargs or {}),
             )
 

@@ -7,7 +7,17 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps import Canary, Guards, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource, Website
+from airflow_sitemaps import (
+    Approval,
+    Canary,
+    Guards,
+    Section,
+    ShardPolicy,
+    Sitemap,
+    SitemapTaskGroup,
+    SqlSource,
+    Website,
+)
 from airflow_sitemaps.metrics import METRICS, TAGS
 from airflow_sitemaps.protocol.rules import CHECKS, RULES
 
@@ -21,7 +31,7 @@ TABLE: Final = re.compile(r"(<!-- table of (\w+): [^\n]*-->\n\n).*?(\n<!-- end o
 
 CLASSES: Final = {
     kind.__name__: kind
-    for kind in (Sitemap, Section, SqlSource, ShardPolicy, Guards, Canary, Website, SitemapTaskGroup)
+    for kind in (Sitemap, Section, SqlSource, ShardPolicy, Guards, Canary, Website, SitemapTaskGroup, Approval)
 }
 """The classes whose settings a user gives."""
 
@@ -49,6 +59,8 @@ SETTINGS: Final = {
         "Guards": "max_shrink max_growth max_dropped max_churn max_redated max_shrink_total min_rows canary",
         "Canary": "sample max_bad ignore per_second site",
         "Website": "conn_id user_agent allow_http allow_private",
+        "SitemapTaskGroup": "approval",
+        "Approval": "timeout assigned_users",
     },
     "dates": {"SqlSource": "page timezone lastmod_unit", "Sitemap": "freshness grace"},
     "costs": {

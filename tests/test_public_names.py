@@ -10,6 +10,7 @@ from airflow_sitemaps import errors
 
 PUBLIC = {
     "AccessLog",
+    "Approval",
     "AzureBlobStore",
     "Canary",
     "ChangeLog",

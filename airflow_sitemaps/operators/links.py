@@ -37,6 +37,11 @@ def sitemap_page(asset_uri: str) -> str:
     return f"/plugin/{NAV_ROUTE}?asset={quote(asset_uri, safe='')}"
 
 
+def comparison_page(asset_uri: str, run: str) -> str:
+    """One sitemap's page with a comparison of what a blocked or staged run would publish."""
+    return f"{sitemap_page(asset_uri)}&compare={quote(run, safe='')}"
+
+
 def dag_page(dag_id: str) -> str:
     """The sitemap tab of a DAG."""
     return f"/dags/{quote(dag_id, safe=SAFE)}/plugin/{DAG_ROUTE}"

@@ -58,6 +58,8 @@ class SitemapPlanOperator(SitemapOperator):
     """
 
     template_fields: Sequence[str] = ("sections", "rebuild", "allow", "keep_lastmods", "sql")
+    asks: bool = False
+    """Whether ``publish`` asks a person about sections that guards refuse. ``SitemapTaskGroup`` sets it."""
 
     def __init__(
         self,
@@ -152,6 +154,7 @@ class SitemapPlanOperator(SitemapOperator):
             allow=names.permits(listed(setting("allow", self.allow, ()))),
             keep_lastmods=names.sections(listed(setting("keep_lastmods", self.keep_lastmods, ()))),
             batch_rows=self._batch_rows(),
+            asks=self.asks,
         )
 
     def _check_rows(self, params: Mapping[str, Any]) -> int | None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, XComNotFound
+from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, XComNotFound, api_base_url
+from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures, reference
-from airflow_sitemaps.operators.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink
+from airflow_sitemaps.operators.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink, comparison_page
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import jinja2
     from airflow.sdk import Context, XComArg
 
+    from airflow_sitemaps.operators.decisions import Approval
     from airflow_sitemaps.pipeline.report import Report
+    from airflow_sitemaps.shards.manifest import Question
+    from airflow_sitemaps.shards.plan import SectionFailure
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -91,6 +96,8 @@ class SitemapPublishOperator(SitemapOperator):
         receipts: Addresses of the receipts: the output of the mapped writing task.
         skip_unchanged: Whether to skip the task after a run that changed nothing. The run then emits no asset event,
             and the tasks that follow are skipped. Default: False.
+        approval: Whom Airflow asks about sections that the guards refuse. Default: None, no one.
+        decisions: ID of the DAG that asks, if ``approval`` is given.
         **kwargs: Arguments of Airflow's ``BaseOperator``. If ``outlets`` has ``sitemap.sections_asset``, the task also
             emits an event of it with a partition for each section that changed.
     """
@@ -106,6 +113,8 @@ class SitemapPublishOperator(SitemapOperator):
         plan: str | XComArg,
         receipts: Sequence[str] | XComArg = (),
         skip_unchanged: bool = False,
+        approval: Approval | None = None,
+        decisions: str = "",
         **kwargs: Any,
     ) -> None:
         kwargs["outlets"] = [*kwargs.get("outlets", ()), sitemap.asset]
@@ -116,6 +125,8 @@ class SitemapPublishOperator(SitemapOperator):
         self.planner_id = task_id_of(plan)
         self.writer_id = task_id_of(receipts)
         self.skip_unchanged = skip_unchanged
+        self.approval = approval
+        self.decisions = decisions
 
     def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
         """Render the template fields, unless there is no plan.
@@ -160,9 +171,10 @@ class SitemapPublishOperator(SitemapOperator):
                 key for keys in self.receipts[:] for key in keys
             ]  # one call to the API server instead of one per task
             unwritten = reasons_of(context["ti"], self.planner_id, self.writer_id, receipts)
-            report = stages.publish(
-                self.rendered(context), self.plan, receipts, unwritten=unwritten, progress=LogProgress(log)
-            )
+            sitemap = self.rendered(context)
+            with self._asking(context, sitemap, receipts) as refusals:
+                report = stages.publish(sitemap, self.plan, receipts, unwritten=unwritten, progress=LogProgress(log))
+                refusals.extend(report.failures)
         self.observe(report)
         if self.skip_unchanged and report.result == "unchanged":
             context["ti"].xcom_push(key=UNCHANGED, value=report.generation)
@@ -183,6 +195,60 @@ class SitemapPublishOperator(SitemapOperator):
         event.extra = {**reference(report), "sections": changed}
         if changed and hasattr(event, "add_partitions"):  # from Airflow 3.2 on
             event.add_partitions(changed)
+
+    @contextmanager
+    def _asking(self, context: Context, sitemap: Sitemap, receipts: Sequence[str]) -> Iterator[list[SectionFailure]]:
+        """Ask about the sections that guards refuse, and end the questions that the run closes."""
+        from airflow_sitemaps.pipeline import approvals
+        from airflow_sitemaps.shards.guards import Refusal
+        from airflow_sitemaps.shards.plan import failures_of
+
+        refused: list[SectionFailure] = []
+        if self.approval is None:
+            yield refused
+            return
+        before = approvals.questions_of(sitemap)
+        try:
+            yield refused
+        except GuardError as error:
+            refused += failures_of([refusal for refusal in error.refusals if isinstance(refusal, Refusal)])
+            raise
+        finally:
+            if refused or before:
+                self._ask(context, sitemap, receipts, refused, before)
+
+    def _ask(
+        self,
+        context: Context,
+        sitemap: Sitemap,
+        receipts: Sequence[str],
+        refused: Sequence[SectionFailure],
+        before: Mapping[str, Question],
+    ) -> None:
+        """Start a run of the DAG of decisions for each question. An error is logged: it must not hide the refusal."""
+        from airflow_sitemaps.operators.decisions import run_id_of, start
+        from airflow_sitemaps.operators.facts import QUESTIONS
+        from airflow_sitemaps.pipeline import approvals
+
+        assert self.approval is not None
+        asked = []
+        try:
+            for section, question in approvals.ask(
+                sitemap, self.plan, receipts, refused, self.approval.timeout
+            ).items():
+                page = api_base_url() + comparison_page(str(sitemap.asset.uri), question.run)
+                if start(self.decisions, section, question, page=page):
+                    run_id = run_id_of(section, question)
+                    asked.append({"section": section, "dag_id": self.decisions, "run_id": run_id})
+                    until = f"{question.deadline:%Y-%m-%d %H:%M} UTC"
+                    log.info("section %s: DAG %s asks a person until %s", section, self.decisions, until)
+                else:
+                    approvals.withdraw(sitemap, question.run)
+            context["ti"].xcom_push(key=QUESTIONS, value=asked)
+            for section in before.keys() - approvals.questions_of(sitemap).keys():
+                start(self.decisions, section, before[section], again=True)
+        except Exception as error:
+            log.error("Airflow asks no one about what the guards refused: %s: %s", type(error).__name__, error)
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
         """Return all tables, the index and the files of each section, for Airflow's OpenLineage provider."""

@@ -35,6 +35,7 @@ class RunRequest:
         origin: Deployment that starts the run, such as the address of its Airflow. Default: "", not known.
         asked_by: Identifier of the request, such as of a DAG run, which stays the same if its tasks are cleared.
             Default: "", each request is a new one.
+        asks: Whether the run asks a person about sections that guards refuse. It then writes their changes too.
     """
 
     sections: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class RunRequest:
     adopt: bool = False
     origin: str = ""
     asked_by: str = ""
+    asks: bool = False
 
 
 def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:

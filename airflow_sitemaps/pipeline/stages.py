@@ -20,6 +20,7 @@ from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, make_plan
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import adopted_names
 from airflow_sitemaps.pipeline.publish.publisher import commit, finish
+from airflow_sitemaps.pipeline.publish.questions import close, to_ask
 from airflow_sitemaps.pipeline.publish.rollback import rollback
 from airflow_sitemaps.pipeline.publish.sweep import sweep
 from airflow_sitemaps.pipeline.report import Swept, make_report, raise_failures
@@ -33,7 +34,9 @@ from airflow_sitemaps.shards.plan import failure_of, failures_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
+    from airflow_sitemaps.pipeline.publish.publisher import Committed
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, Progress
     from airflow_sitemaps.shards.manifest import Manifest
@@ -213,7 +216,8 @@ def plan(
     if request.dry_run:
         _discard(sitemap, run_plan)
         return Planned(plan=run_plan, key=None)
-    if run_plan.refusals and (sitemap.on_section_failure == "fail_all" or not run_plan.changes):
+    asked = to_ask(manifest, run_plan.refusals, run_plan.created_at) if request.asks else {}
+    if run_plan.refusals and (sitemap.on_section_failure == "fail_all" or not (run_plan.changes or asked)):
         refused = GuardError(refusal_text(run_plan.refusals), run_plan.refusals, run=run_plan.run)
         if sitemap.on_section_failure == "publish_others":
             refused.sections = tuple(sorted(run_plan.refused.keys() | {each.section for each in run_plan.failures}))
@@ -243,7 +247,8 @@ def write(
         SitemapError: The batch could not be written; see ``pipeline.batch_writer.write_batch``.
     """
     opened = OpenSitemap.of(sitemap, clock, progress)
-    return write_batch(opened, opened.state.read_plan(plan_key), batch)
+    run_plan = opened.state.read_plan(plan_key)
+    return write_batch(opened, replace(run_plan, sections={**run_plan.sections, **run_plan.refused}), batch)
 
 
 def publish(
@@ -284,8 +289,9 @@ def publish(
     run_plan, stored_at = state.stored_plan(plan_key)
     receipts = list(mapped(state.read_receipt, receipts_of(run_plan.run, receipt_keys), "sitemap-receipts"))
     if unwritten is not None and sitemap.on_section_failure == "publish_others":
-        failures = (*failures, *unwritten_sections(run_plan, receipts, unwritten))
-    left_out = {failure.section for failure in failures}
+        others = (f for f in unwritten_sections(run_plan, receipts, unwritten) if f.section not in run_plan.refused)
+        failures = (*failures, *others)
+    left_out = {*(failure.section for failure in failures), *run_plan.refused}
     run_plan = replace(run_plan.without(left_out), failures=(*run_plan.failures, *failures))
     receipts = [receipt for receipt in receipts if receipt.section not in left_out]
     if not run_plan.changes:
@@ -298,18 +304,23 @@ def publish(
         _report_refusal(opened, run_plan, state.manifest(), refused.refusals, receipts)
         raise
     _discard(sitemap, run_plan)
-    run_plan = committed.plan
+    return finished(opened, committed, receipts, started)
+
+
+def finished(opened: OpenSitemap, committed: Committed, receipts: Sequence[Receipt], started: datetime) -> Report:
+    """Promote a commit, sweep, and report the run."""
+    state, run_plan = opened.state, committed.plan
     if committed.unchanged:
         return _unchanged(opened, run_plan, receipts)
     current, swept = finish(opened, committed.current, fresh=not committed.repeated, bodies=committed.bodies)
-    report = _reported(
+    report = reported(
         opened,
         run_plan,
         receipts,
         old=state.generation(current.manifest.generation - 1) if committed.repeated else committed.old,
         new=current.manifest,
         result="partly_published" if run_plan.failures else "published",
-        seconds={"publish": (clock.now() - started).total_seconds()},
+        seconds={"publish": (opened.clock.now() - started).total_seconds()},
         swept=swept,
         refusals=tuple(failure.message for failure in run_plan.failures if failure.error == GuardError.__name__),
     )
@@ -352,7 +363,7 @@ def _report_refusal(
 ) -> None:
     """Store a report of a run that guards refused."""
     own = failures_of([refusal for refusal in refusals if isinstance(refusal, Refusal)])
-    _reported(
+    reported(
         opened,
         run_plan,
         receipts,
@@ -370,14 +381,15 @@ def _unchanged(opened: OpenSitemap, run_plan: Plan, receipts: Sequence[Receipt] 
     if current is not None and current.manifest.promoted:
         current, swept = sweep(opened, current)
     manifest = current.manifest if current is not None else None
+    close(opened, manifest, run_plan.sections.keys())
     result = "refused" if run_plan.failures else "unchanged"
-    report = _reported(opened, run_plan, receipts, old=manifest, new=manifest, result=result, swept=swept)
+    report = reported(opened, run_plan, receipts, old=manifest, new=manifest, result=result, swept=swept)
     if manifest is not None:
         remember_all(opened.state, run_plan, manifest)
     return report
 
 
-def _reported(opened: OpenSitemap, run_plan: Plan, receipts: Sequence[Receipt], **fields: Any) -> Report:
+def reported(opened: OpenSitemap, run_plan: Plan, receipts: Sequence[Receipt], **fields: Any) -> Report:
     """Make and store the report of a run."""
     report = make_report(run_plan, receipts, finished=opened.clock.now(), **fields)
     opened.state.write_report(report)

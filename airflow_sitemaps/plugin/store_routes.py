@@ -120,23 +120,31 @@ async def kept_generations(request: Request, sitemap: DetachedSitemap) -> Respon
     return validated(request, etag, shard_map.generations.model_dump_json())
 
 
+FromGeneration = Annotated[int | None, Query(ge=1)]
 ToGeneration = Annotated[int | None, Query(ge=1, description="Without it: what the last run would publish, if blocked")]
+
+
+BlockedRun = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,100}$", description="A blocked or staged run to compare")]
 
 
 async def compared(
     sitemap: overview.Overview,
-    from_generation: int,
+    from_generation: int | None,
     to_generation: int | None,
+    run: str,
     job: Callable[[ObjectStore, Compared], T],
 ) -> T:
-    """Return the result of a job on two generations. ``to_generation`` None: what the blocked run would publish."""
+    """Return the result of a job on two generations.
+
+    Without both it is on what ``run`` would publish, by default the run that was blocked last.
+    """
     outcome = sitemap.snapshot.worst_outcome
-    run = outcome.store_run if outcome is not None else ""
+    run = run or (outcome.store_run if outcome is not None else "")
     if to_generation is None and not run:
         raise StateUnavailableError("The last run was not blocked, or it did not record what it would publish.")
 
     def read(area: ObjectStore) -> T:
-        if to_generation is None:
+        if from_generation is None or to_generation is None:
             return job(area, urls.of_blocked_run(area, run))
         return job(area, urls.of_generations(area, from_generation, to_generation))
 
@@ -147,22 +155,24 @@ async def compared(
 @router.get("/sitemap/changes", responses={200: {"model": GenerationChanges | Unavailable}})
 async def changes(
     sitemap: DetachedSitemap,
-    from_generation: Annotated[int, Query(ge=1)],
+    from_generation: FromGeneration = None,
     to_generation: ToGeneration = None,
+    run: BlockedRun = "",
 ) -> Response:
     """Return the differences of two generations: by section, and by URL if only a few files differ."""
-    return uncached(await compared(sitemap, from_generation, to_generation, urls.changes))
+    return uncached(await compared(sitemap, from_generation, to_generation, run, urls.changes))
 
 
 @router.get("/sitemap/changes.csv", response_class=Response)
 async def export_changes(
     sitemap: DetachedSitemap,
-    from_generation: Annotated[int, Query(ge=1)],
+    from_generation: FromGeneration = None,
     to_generation: ToGeneration = None,
+    run: BlockedRun = "",
 ) -> Response:
     """Return every URL that differs between two generations, as CSV."""
     try:
-        rows = await compared(sitemap, from_generation, to_generation, urls.url_rows)
+        rows = await compared(sitemap, from_generation, to_generation, run, urls.url_rows)
     except StateUnavailableError as e:
         raise HTTPException(status.HTTP_409_CONFLICT, str(e)) from e
     return as_csv(csv_of(rows, ("change", "url")), "changes.csv")

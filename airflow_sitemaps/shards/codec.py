@@ -111,7 +111,7 @@ def _misfit(plan: Plan) -> str | None:
         if name != section.name:
             return f"section {name!r} has the name {section.name!r}"
     for number, batch in enumerate(plan.batches):
-        section_plan = plan.sections.get(batch.section)
+        section_plan = plan.sections.get(batch.section) or plan.refused.get(batch.section)
         if section_plan is None or batch.number != number:
             return f"batch {number} is of section {batch.section!r} and numbered {batch.number}"
         if any(position >= len(section_plan.actions) for position in batch.actions):

@@ -45,10 +45,9 @@ def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt],
         before = sections.get(name)
         after = next_section(before, section_plan, staged.get(name, {}), facts, generation, first_serial(old, name))
         after = with_permits(before, after, plan, facts)
-        if after is not before:
-            sections[name] = after
-        elif before is not None:
-            sections[name] = replace(before, known=section_plan.known_of(before.shards))
+        if after is before:
+            after = replace(after, known=section_plan.known_of(after.shards))
+        sections[name] = after if after.question is None else replace(after, question=None)
     for name in dict.fromkeys(repair.section for repair in plan.repairs_elsewhere):
         if name in sections:
             sections[name] = repaired(sections[name], plan, facts, generation)

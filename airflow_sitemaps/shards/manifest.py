@@ -159,6 +159,31 @@ class Day(Record, frozen=True, kw_only=True):
     trust: LastmodTrust | None = None
 
 
+class Question(Record, frozen=True, kw_only=True):
+    """The question whether the change that guards refused is to be published. It is open until it has an answer.
+
+    Attributes:
+        run: Run that publishes the staged change if the answer allows it.
+        refused: Run that the guards refused.
+        permits: What the answer allows, such as ``shrink:products=0.21``.
+        deadline: Time from which an answer publishes nothing.
+        answer: ``kept``, or ``withdrawn`` if Airflow could not ask it. Default: "", it is open.
+        answered_by: Who answered. Default: "", no one did in time.
+    """
+
+    run: RunName
+    refused: RunName
+    permits: tuple[str, ...]
+    asked_at: Moment
+    deadline: Moment
+    answer: str = ""
+    answered_by: str = ""
+
+    def is_open(self, now: datetime) -> bool:
+        """Return whether an answer still counts."""
+        return not self.answer and now < self.deadline
+
+
 class SectionManifest(Record, frozen=True, kw_only=True):
     """One section as committed.
 
@@ -175,6 +200,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
         known: How far its table was read, for the next survey. Default: None, the next run surveys every range.
         dated_at: Time of the latest run or rollback that changed it, if its dates are observed or compared. Default: None.
         permitted_by: Request whose permit let its last permitted change pass. Default: "", not known.
+        question: The last question about a refused change since its last run without a refusal. Default: None.
     """
 
     name: SectionName
@@ -192,6 +218,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
     known: Known | None = None
     permitted_by: str = ""
     dated_at: Moment | None = None
+    question: Question | None = None
 
     @property
     def urls(self) -> int:

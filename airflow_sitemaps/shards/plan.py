@@ -296,6 +296,7 @@ class Plan(Record, frozen=True, kw_only=True):
         notes: Further sentences for people, such as where the first rows of a dry run lead.
         refused: Plans of the sections that a guard refused, which the run does not carry out.
         checks: What the rules do to the first rows of each section, if a dry run was to check them.
+        staged: Whether it is the staged change of a refused section, which is published while its question is open.
         repairs: Files to put again, of whatever section. Those of a planned section are in its actions too; those of
             another section need no source.
     """
@@ -322,6 +323,7 @@ class Plan(Record, frozen=True, kw_only=True):
     repairs: tuple[Repair, ...] = ()
     origin: str = ""
     asked_by: str = ""
+    staged: bool = False
 
     def without(self, names: Collection[str]) -> Plan:
         """Return the plan without some sections, which stay as published. Batches keep their numbers.

@@ -69,6 +69,7 @@ def next_section(
         days=old.days if old is not None else {},
         known=plan.known_of(shards),
         permitted_by=old.permitted_by if old is not None else "",
+        question=old.question if old is not None else None,
         dated_at=max(ledger.at, (old and old.dated_at) or ledger.at)
         if ledger and (ledger.dates or ledger.compared)
         else None,

@@ -141,6 +141,8 @@ def test_what_a_blocked_run_would_publish(admin: Client, session: Session, publi
     assert section_changes["files_removed"] > 0
     assert 0 < found["urls"]["removed"] <= 35
     assert f"{BASE}p/39" in admin.get("api/sitemap/changes.csv", asset=published, from_generation=2).text
+    assert admin.get("api/sitemap/changes", asset=published, run=refused.value.run).json() == found
+    assert admin.get("api/sitemap/changes", asset=published, run="../manifest").status_code == 422
     assert f"{BASE}p/2" not in found["urls"]["removed_samples"]
     assert "rows of the source" in found["note"]
 

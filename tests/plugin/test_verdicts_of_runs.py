@@ -15,7 +15,7 @@ from sqlalchemy import delete, select
 
 from airflow_sitemaps import LocalStore, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import GuardError, PartlyPublishedError
-from airflow_sitemaps.operators.facts import FAILED, REFUSED, UNCHANGED, failure_facts, refusal_facts
+from airflow_sitemaps.operators.facts import FAILED, QUESTIONS, REFUSED, UNCHANGED, failure_facts, refusal_facts
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.report import SectionReport, ShardCounts
@@ -438,6 +438,22 @@ def test_a_section_that_a_guard_blocked_can_be_overridden_where_the_others_are_p
     (row,) = [run for run in admin.get("api/sitemap/runs", asset=URI).json()["runs"] if run["run_id"] == "run-2"]
     assert row["result"] == "refused"
     assert row["reason"] == "offers shrank 3,000 → 600 Section news: SourceError: the database is down"
+
+
+@pytest.mark.parametrize("state", ["running", "success"])
+def test_a_question_can_be_answered_until_its_run_has_ended(admin: Client, session: Session, state: str) -> None:
+    guard = Refusal(guard="shrink", section="offers", message="offers shrank 3,000 → 600", value=0.8)
+    error = PartlyPublishedError("", report=replace(report(1), result="refused"), failures=failures_of([guard]))
+    question = {"section": "offers", "dag_id": "shop__sitemap__decisions", "run_id": "run-7"}
+    pushed = {FAILED: failure_facts(error), REFUSED: refusal_facts(error), QUESTIONS: [question]}
+    published(session, Ran(2, state="failed", publish="failed", pushed=pushed))
+    add_run(session, "shop__sitemap__decisions", Ran(7, state=state), NOW)
+    session.commit()
+
+    (problem,) = shown(admin)["problem_list"]
+
+    assert problem["questions"] == ([question] if state == "running" else [])
+    assert ("answer whether" in problem["next_step"]) == (state == "running")
 
 
 def test_a_blocked_section_beside_unchanged_ones_leaves_the_last_generation_live(

@@ -53,6 +53,14 @@ export interface ArchiveBody {
   archived: boolean;
 }
 /**
+ * A run in which Airflow asks a person about a section that a guard refused.
+ */
+export interface AskingRun {
+  section: string;
+  dag_id: string;
+  run_id: string;
+}
+/**
  * An action: whether the DAG can perform it (else why not), and whether the user may trigger it.
  *
  * ``dag_id`` is empty if no DAG performs it. ``param`` is the DAG param that takes the generation of a rollback.
@@ -522,7 +530,7 @@ export interface PlanSection {
  *
  * ``kind`` is a stable name, for tests and styles; ``title`` is one sentence without a full stop; ``permits`` let one
  * run pass; ``failed_tasks`` have logs with details; ``dag_id`` is empty for no link; ``sections`` are those that it
- * concerns, none for the whole sitemap.
+ * concerns, none for the whole sitemap; ``questions`` are the runs in which Airflow asks a person about it.
  */
 export interface Problem {
   severity: "error" | "warning" | "info";
@@ -534,6 +542,7 @@ export interface Problem {
   dag_id: string;
   run_id: string;
   failed_tasks: FailedTask[];
+  questions: AskingRun[];
 }
 /**
  * A refusal that a task pushed; ``guard`` is empty if no guard refused. ``permit`` lets one run pass.

@@ -8,6 +8,8 @@ export const pageOf = (asset: string) => `${listPage}?asset=${encodeURIComponent
 export const dagOf = (dagId: string) => `/dags/${segment(dagId)}`;
 export const runOf = (dagId: string, runId: string) => `${dagOf(dagId)}/runs/${segment(runId)}`;
 export const runTabOf = (dagId: string, runId: string) => `${runOf(dagId, runId)}/plugin/sitemap-run`;
+/** The form in which a person answers what Airflow asks about a refused change. */
+export const questionOf = (dagId: string, runId: string) => `${runOf(dagId, runId)}/tasks/ask/required_actions`;
 
 /** The log of a task, or of one batch of a mapped task. */
 export const logOf = (dagId: string, runId: string, taskId: string, mapIndex = -1) =>

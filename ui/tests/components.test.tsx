@@ -253,7 +253,7 @@ describe("the page of one sitemap", () => {
   });
 
   it("shows what is wrong above the sections, with line breaks as they are, and folds what follows the first three", async () => {
-    const problem = { dag_id: "shop", detail: "", failed_tasks: [], kind: "warning", next_step: "", permits: [], run_id: "", severity: "warning" as const, title: "a limit is near" };
+    const problem = { dag_id: "shop", detail: "", failed_tasks: [], kind: "warning", next_step: "", permits: [], questions: [], run_id: "", severity: "warning" as const, title: "a limit is near" };
     await opened({ problem_list: [{ ...problem, detail: "syntax error\r\nLINE 1", kind: "failed", severity: "error" }, problem, problem, problem, { ...problem, kind: "paused", severity: "info" }] });
     expect(screen.getByTestId("problem-failed").textContent).toContain("Syntax error\nLINE 1");
     expect(screen.getAllByTestId("problem-warning").map((shown) => [shown.textContent, shown.closest("details") !== null])).toEqual([
@@ -267,9 +267,10 @@ describe("the page of one sitemap", () => {
   });
 
   it("offers to keep the dates that a safety check did not let move", async () => {
-    const problem = { dag_id: "shop", detail: "", failed_tasks: [], kind: "refused", next_step: "", permits: ["redated:products", "shrink:news"], run_id: "", severity: "error" as const, title: "blocked" };
+    const problem = { dag_id: "shop", detail: "", failed_tasks: [], kind: "refused", next_step: "", permits: ["redated:products", "shrink:news"], questions: [{ dag_id: "shop__sitemap__decisions", run_id: "news__1", section: "news" }], run_id: "", severity: "error" as const, title: "blocked" };
     const can = (action: "keep" | "allow") => ({ action, allowed: true, dag_id: "shop", paused: false, possible: true, why_not: "" });
     await opened({ actions: [can("keep"), can("allow")], problem_list: [problem] });
+    expect(screen.getByRole("link", { name: "Answer for news" }).getAttribute("href")).toContain("/dags/shop__sitemap__decisions/runs/news__1/tasks/ask/required_actions");
     const keep = screen.getByRole("button", { name: "Keep the dates of products" });
     fireEvent.click(keep);
     expect((await screen.findByTestId("confirm")).textContent).toContain("URLs of products whose columns changed keep their dates");

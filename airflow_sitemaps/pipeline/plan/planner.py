@@ -22,6 +22,7 @@ from airflow_sitemaps.pipeline.plan.dry_run import judge_sample
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
 from airflow_sitemaps.pipeline.publish import commit_files, public_files
 from airflow_sitemaps.pipeline.publish.commit_files import are_to_change, too_many
+from airflow_sitemaps.pipeline.publish.questions import to_ask
 from airflow_sitemaps.pipeline.refusals import at_plan, change_of, names_of_permits, without_spent
 from airflow_sitemaps.pipeline.request import RunContext, chosen
 from airflow_sitemaps.quantities import counted
@@ -84,7 +85,9 @@ def make_plan(
     whole = _whole(context, surveyed, run, started, spent)
     new = [name for name in surveyed.errors if manifest is None or name not in manifest.sections]
     plan = _publishable(sitemap, replace(whole, adopted=adopted).without_removals(new), request)
-    plan = replace(plan, batches=make_batches(plan.sections, request.batch_rows))
+    asked = to_ask(manifest, plan.refusals, started) if request.asks else ()
+    written = {**plan.sections, **{name: plan.refused[name] for name in asked if name in plan.refused}}
+    plan = replace(plan, batches=make_batches(written, request.batch_rows))
     if surveyed.errors and not whole.refusals and not plan.changes:
         error = next(iter(surveyed.errors.values()))
         error.sections = tuple(surveyed.errors)

@@ -265,12 +265,15 @@ class Proposal:
 
 
 def proposal_of(state: StateRepository, run: str) -> Proposal:
-    """Rebuild a blocked run's generation. Raises ``ConfigurationError`` if another run has published since."""
+    """Rebuild a blocked run's generation. Raises ``ConfigurationError`` if another run has published since.
+
+    A staged change stands as long as its section does.
+    """
     live = state.manifest()
     if live is None:
         raise ConfigurationError("Nothing is published yet, so there is nothing to compare with.")
     plan = _whole(state.read_plan(plan_key(run)))
-    if live.generation != plan.base_generation:
+    if live.generation != plan.base_generation and not plan.staged:
         raise ConfigurationError(
             f"The blocked run was planned on generation {plan.base_generation:,}; generation {live.generation:,} is "
             "live now. Plan the next run to see what it would do."

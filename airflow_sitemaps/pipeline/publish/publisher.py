@@ -14,6 +14,7 @@ from airflow_sitemaps.pipeline.publish.draft import make_draft
 from airflow_sitemaps.pipeline.publish.new_pages import Canaries
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import judge_adoption
+from airflow_sitemaps.pipeline.publish.questions import check_open
 from airflow_sitemaps.pipeline.publish.sweep import lifetime, sweep
 from airflow_sitemaps.pipeline.report import Swept
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
@@ -150,6 +151,8 @@ def _checked(
         if current is not None and current.manifest.run != plan.run:
             raise _superseded(current.manifest, plan)
         return current
+    if plan.staged:
+        check_open(current.manifest if current is not None else None, plan, opened.clock.now())
     if plan.origin:
         check_origin(current.manifest if current is not None else None, plan.origin, plan.allow, run=plan.run)
     _refuse_repeated(current, plan)
@@ -224,7 +227,11 @@ def says_the_same(old: Manifest, new: Manifest) -> bool:
     for name in sections.keys() & old.sections.keys():
         marks = old.sections[name]
         sections[name] = structs.replace(
-            sections[name], samples=marks.samples, changed_in=marks.changed_in, known=marks.known
+            sections[name],
+            samples=marks.samples,
+            changed_in=marks.changed_in,
+            known=marks.known,
+            question=marks.question,
         )
     return (dict(old.sections), old.indexes, old.extras, old.gone) == (sections, new.indexes, new.extras, new.gone)
 

@@ -164,6 +164,7 @@ def _section(
         days=days,
         known=then.known and Known(surveyed_at=then.known.surveyed_at, position=then.known.position),
         permitted_by=(now or then).permitted_by,
+        question=None,
         # Crawlers know what is rolled back: its URLs are not new in the next run. Compared dates are still as read then.
         dated_at=then.dated_at if compared else rolled_back_at,
     )

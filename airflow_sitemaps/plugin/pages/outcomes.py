@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.errors import PartlyPublishedError, RequestError
-from airflow_sitemaps.operators.facts import FAILED, REFUSED, SECTIONS, UNCHANGED
+from airflow_sitemaps.operators.facts import FAILED, QUESTIONS, REFUSED, SECTIONS, UNCHANGED
 from airflow_sitemaps.operators.plan import PLAN_KEY
 from airflow_sitemaps.plugin import dag_runs
 from airflow_sitemaps.plugin.dag_profiles import TaskKey
@@ -60,6 +60,14 @@ class PushedRefusal(ForeignModel):
     permit: Text = ""
 
 
+class AskingRun(StrictModel):
+    """A run in which Airflow asks a person about a section that a guard refused."""
+
+    section: str
+    dag_id: str
+    run_id: str
+
+
 class FailedTask(StrictModel):
     """A failed task. ``map_index`` is -1 for a task that is not mapped."""
 
@@ -77,6 +85,7 @@ class RunOutcome:
         run: A run without an ID for an outcome that only the store knows.
         others: Result of the sections that ``sections`` does not name; None if the run says nothing of them.
         store_run: Identifier of a refused run in the store, which holds what it would have published.
+        questions: Runs that ask a person about its refusals, and have no answer yet.
         is_misnamed: Whether the run's request has a name that does not exist, and so says nothing of any section.
     """
 
@@ -90,6 +99,7 @@ class RunOutcome:
     refusals: Sequence[PushedRefusal] = ()
     reasons: Sequence[str] = ()
     store_run: str = ""
+    questions: Sequence[AskingRun] = ()
     is_partial: bool = False
     is_misnamed: bool = False
 
@@ -105,6 +115,8 @@ class RecentRuns:
     runs: Mapping[str, Sequence[RunState]]
     tasks: Mapping[RunKey, Sequence[TaskState]]
     pushed: Pushed
+    asking: frozenset[RunKey] = frozenset()
+    """The runs that ask a person about what earlier runs refused, and have no answer yet."""
 
     def task(self, run: RunState, task_id: str) -> TaskState | None:
         """Return one task of a run, or None if the run has no such task."""
@@ -144,11 +156,21 @@ def recent(
         if task.has_ended
         and not (task.state == "success" and _is_of(task, emitted.get((task.dag_id, task.run_id, task.group_id))))
     ]
-    pushed = dag_runs.pushed_by(session, publishing, (FAILED, REFUSED, UNCHANGED, RETURNED))
+    pushed = dag_runs.pushed_by(session, publishing, (FAILED, QUESTIONS, REFUSED, UNCHANGED, RETURNED))
     asked = dict.fromkeys(task.key[:2] for task in publishing)
     others = [task for key in asked for task in tasks[key] if task.kind in ("plan", "write")]
     pushed.update(dag_runs.pushed_by(session, others, (FAILED, REFUSED, SECTIONS, PLAN_KEY)))
-    return RecentRuns(runs=runs, tasks=tasks, pushed=pushed)
+    questions = [question for key, value in pushed.items() if key[3] == QUESTIONS for question in _questions(value)]
+    asking = dag_runs.runs_by_id(session, [(question.dag_id, question.run_id) for question in questions])
+    active = frozenset(key for key, run in asking.items() if run.is_active)
+    return RecentRuns(runs=runs, tasks=tasks, pushed=pushed, asking=active)
+
+
+def _questions(value: Any) -> list[AskingRun]:
+    """Return the runs that ask a person, as a publishing task pushed them."""
+    return [
+        AskingRun(**{name: text(q.get(name)) for name in AskingRun.model_fields}) for q in map(mapping, items(value))
+    ]
 
 
 def _is_of(publish: TaskState, event: RunSummary | None) -> bool:
@@ -252,6 +274,11 @@ def _failure(run: RunState, publish: TaskState, known: RecentRuns, attempted: Se
         refusals=refusals,
         reasons=tuple(dict.fromkeys(reason for reason in (cause, *reasons) if reason)),
         store_run=next((store_run for value in refused if (store_run := text(value.get("run")))), ""),
+        questions=[
+            question
+            for question in _questions(known.value(publish, QUESTIONS))
+            if (question.dag_id, question.run_id) in known.asking
+        ],
         is_partial=is_partial,
         is_misnamed=is_misnamed,
     )

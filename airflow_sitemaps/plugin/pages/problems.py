@@ -10,7 +10,7 @@ from pydantic import Field
 from airflow_sitemaps.pipeline.report import Report, SectionReport
 from airflow_sitemaps.plugin.events import SectionSettings
 from airflow_sitemaps.plugin.pages.findings import VerificationRun, gauges
-from airflow_sitemaps.plugin.pages.outcomes import LINKS, FailedTask, RunOutcome
+from airflow_sitemaps.plugin.pages.outcomes import LINKS, AskingRun, FailedTask, RunOutcome
 from airflow_sitemaps.plugin.pages.verdict import Snapshot, check_of
 from airflow_sitemaps.plugin.readings import StrictModel, attributes
 from airflow_sitemaps.protocol.rules import RULES
@@ -26,6 +26,10 @@ ALLOWED: Final = "allowed: "
 SHOWN: Final = 3
 """Largest number of reasons, files or findings that one problem names."""
 READ_LOG: Final = "Read the failed task's log. Then clear the task, or trigger the DAG again."
+CHECK_DATA: Final = (
+    "Check the source's data. If the change is intended, override the check for one run; otherwise correct the data."
+)
+ANSWER: Final = "Check the source's data. Then answer whether the change is published, or correct the data."
 NO_LOG: Final = (
     "Airflow has no log of that run: it was deleted, or ran in a shell. Correct the cause, and trigger the DAG."
 )
@@ -36,7 +40,7 @@ class Problem(StrictModel):
 
     ``kind`` is a stable name, for tests and styles; ``title`` is one sentence without a full stop; ``permits`` let one
     run pass; ``failed_tasks`` have logs with details; ``dag_id`` is empty for no link; ``sections`` are those that it
-    concerns, none for the whole sitemap.
+    concerns, none for the whole sitemap; ``questions`` are the runs in which Airflow asks a person about it.
     """
 
     severity: Severity
@@ -48,6 +52,7 @@ class Problem(StrictModel):
     dag_id: str = ""
     run_id: str = ""
     failed_tasks: Sequence[FailedTask] = ()
+    questions: Sequence[AskingRun] = ()
     sections: Annotated[Sequence[str], Field(exclude=True)] = ()
 
 
@@ -109,7 +114,8 @@ def _refused(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> P
         kind="refused",
         title=_title(snapshot, outcome, names, "blocked by a safety check", named),
         detail=_joined([*said, _live(snapshot, outcome, names)]),
-        next_step="Check the source's data. If the change is intended, override the check for one run; otherwise correct the data.",
+        next_step=ANSWER if outcome.questions else CHECK_DATA,
+        questions=outcome.questions,
         permits=[refusal.permit for refusal in outcome.refusals if refusal.permit],
         sections=names,
     )

@@ -16,7 +16,7 @@ import { Drift, Gauges, Issues, type Fact, Facts, Number as Figure, Sections, St
 import { Runs } from "../parts/Runs";
 import { SectionStates, affected } from "../parts/SectionStates";
 import { ShardMap } from "../parts/ShardMap";
-import { dagOf, listPage, runTabOf } from "../routes";
+import { dagOf, listPage, questionOf, runTabOf } from "../routes";
 import { useParam } from "../search";
 import { MODES, type Mode } from "../shardmap";
 import { useTitle } from "../title";
@@ -56,6 +56,11 @@ const ProblemLine = ({ problem, acting }: { problem: Problem; acting: Acting }) 
                   Open the run
                 </Inner>
               )}
+              {problem.questions.map((question) => (
+                <Inner inAlert key={question.run_id} to={questionOf(question.dag_id, question.run_id)}>
+                  Answer for {visible(question.section)}
+                </Inner>
+              ))}
               <Logs inAlert dagId={problem.dag_id} runId={problem.run_id} tasks={problem.failed_tasks} />
               {redated(problem.permits).length > 0 && <Act acting={acting} request={{ action: "keep", sections: redated(problem.permits) }} label={`Keep the dates of ${redated(problem.permits).map(visible).join(", ")}`} />}
               {problem.permits.length > 0 && <Act acting={acting} request={{ action: "allow", permits: problem.permits }} label={overrideLabel(problem.permits)} />}
@@ -484,6 +489,7 @@ export const SitemapView = ({ asset, trail = false }: { asset: string; trail?: b
   });
   const [planned, setPlanned] = useParam("plan");
   const [shard] = useParam("shard");
+  const [compared] = useParam("compare");
   useTitle(page && trail ? nameOf(page) : undefined);
   if (!page) {
     return (
@@ -503,6 +509,11 @@ export const SitemapView = ({ asset, trail = false }: { asset: string; trail?: b
       {acting.started && <Started key={acting.started.run_id} started={acting.started} onEnd={reload} />}
       {isPublished && <Facts facts={factsOf(page)} />}
       <Problems problems={page.problem_list.filter(({ severity }) => severity !== "info")} label="Needs attention" acting={acting} />
+      {compared && (
+        <Panel title="Proposed change">
+          <ChangesPreview asset={asset} run={compared} />
+        </Panel>
+      )}
       {(isPublished || page.sections.length > 0) && (
         <Panel title="Sections">
           <SectionStates page={page} />

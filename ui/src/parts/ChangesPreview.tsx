@@ -44,13 +44,20 @@ const titleOf = ({ from_generation, to_generation }: GenerationChanges): string 
 
 interface ChangesPreviewProps {
   asset: string;
-  from: number;
-  /** Undefined for what the blocked run would publish. */
+  from?: number;
+  /** Undefined for what a blocked run would publish. */
   to?: number;
+  /** The blocked or staged run. Default: the one that was blocked last. */
+  run?: string;
 }
 
-export const ChangesPreview = ({ asset, from, to }: ChangesPreviewProps) => {
-  const params = { asset, from_generation: from, ...(to === undefined ? {} : { to_generation: to }) };
+export const ChangesPreview = ({ asset, from, to, run }: ChangesPreviewProps) => {
+  const params = {
+    asset,
+    ...(from === undefined ? {} : { from_generation: from }),
+    ...(to === undefined ? {} : { to_generation: to }),
+    ...(run === undefined ? {} : { run }),
+  };
   const { data, error, reload } = useGet<ChangesAnswer>("sitemap/changes", params);
   if (error) return <Failure error={error} retry={reload} />;
   if (!data) return <Waiting what="changes" />;

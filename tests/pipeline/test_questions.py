@@ -1,0 +1,295 @@
+"""Questions about refused changes: what an answer publishes, and what closes a question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
+from airflow_sitemaps.errors import ConfigurationError, ConflictError, GuardError, IncompleteError, StoreContentError
+from airflow_sitemaps.pipeline import approvals, build, rollback, stages
+from airflow_sitemaps.pipeline.request import QUIET, OpenSitemap, RunRequest
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.shards.guards import Refusal
+from airflow_sitemaps.shards.plan import failures_of
+from airflow_sitemaps.testing import FakeClock
+from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.environment import BASE, row
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.pipeline.report import Report
+    from airflow_sitemaps.shards.manifest import Manifest, Question
+
+HOURS = timedelta(hours=1)
+
+
+@dataclass
+class Shop:
+    """Products and posts; the guards refuse a fifth of the products gone."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    products: list[dict[str, Any]] = field(default_factory=lambda: [row(key) for key in range(100)])
+    posts: list[dict[str, Any]] = field(default_factory=lambda: [row(1_000 + key) for key in range(10)])
+    settings: dict[str, Any] = field(default_factory=dict)
+    store: Any = None
+
+    def __post_init__(self) -> None:
+        self.store = self.store or MemoryStore(base_url=BASE, now=self.clock.now)
+
+    def sitemap(self) -> Sitemap:
+        return Sitemap(
+            self.store,
+            [
+                Section("products", MemorySourceConfig(self.products), **self.settings),
+                Section("posts", MemorySourceConfig(self.posts)),
+            ],
+            shards=ShardPolicy(max_urls=15),
+            guards=Guards(min_rows=20),
+        )
+
+    @property
+    def manifest(self) -> Manifest:
+        return StateRepository(self.store.open().state).published()
+
+    @property
+    def question(self) -> Question | None:
+        return self.manifest.sections["products"].question
+
+    def locs(self) -> set[str]:
+        return set(crawl(self.store.open()).locs())
+
+    def run(self, timeout: timedelta = 4 * HOURS, **request: Any) -> tuple[Report | None, dict[str, Question]]:
+        """Run the stages as the tasks of a group with an approval do; the report is None if the plan was refused."""
+        sitemap = self.sitemap()
+        try:
+            planned = stages.plan(sitemap, RunRequest(asks=True, **request), clock=self.clock)
+        except GuardError:
+            return None, {}
+        assert planned.key is not None
+        keys = [
+            stages.write(sitemap, planned.key, b.number, clock=self.clock).receipt_key for b in planned.plan.batches
+        ]
+        try:
+            report = stages.publish(sitemap, planned.key, keys, unwritten={}, clock=self.clock)
+        except GuardError as refused:
+            failures = failures_of([each for each in refused.refusals if isinstance(each, Refusal)])
+            return None, approvals.ask(sitemap, planned.key, keys, failures, timeout, clock=self.clock)
+        return report, approvals.ask(sitemap, planned.key, keys, report.failures, timeout, clock=self.clock)
+
+    def answer(self, question: Question, is_allowed: bool = True) -> Report | None:
+        return approvals.answer(self.sitemap(), question.run, is_allowed=is_allowed, by="Ada", clock=self.clock)
+
+    def lose(self, number: int) -> None:
+        self.products[:] = self.products[number:]
+
+    def refused(self, lost: int = 30) -> Question:
+        """Publish, lose products, and return the question about them."""
+        build(self.sitemap(), clock=self.clock)
+        self.lose(lost)
+        self.clock.advance(timedelta(minutes=10))
+        _, asked = self.run()
+        return asked["products"]
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+def everything(shop: Shop) -> set[str]:
+    return {str(each["loc"]) for each in (*shop.products, *shop.posts)}
+
+
+def test_an_allowed_change_is_published_exactly_as_it_was_compared(shop: Shop) -> None:
+    build(shop.sitemap(), clock=shop.clock)
+    shop.lose(37)  # whole files, and a part of one
+    shop.posts.append(row(2_000))
+    report, asked = shop.run()
+    assert report is not None
+    assert report.result == "partly_published"
+    assert len(shop.locs()) == 111
+    staged = everything(shop)
+    shop.products.append(row(500))  # later rows are of no concern
+
+    answer = shop.answer(asked["products"])
+
+    assert answer is not None
+    assert answer.result == "published"
+    assert shop.locs() == staged
+    assert shop.question is None
+    assert any(warning.endswith("(answered by Ada)") for warning in answer.warnings)
+    assert build(shop.sitemap(), clock=shop.clock).result == "published"
+    assert shop.locs() == everything(shop)
+
+
+def test_a_run_that_has_nothing_else_to_publish_asks_as_well(shop: Shop) -> None:
+    question = shop.refused()
+
+    assert question.permits == ("shrink:products=0.3", "canary:products")
+    assert question.deadline == shop.clock.now() + 4 * HOURS
+    assert len(shop.locs()) == 110
+
+
+def test_the_question_has_numbers_and_samples(shop: Shop) -> None:
+    question = shop.refused()
+    opened = OpenSitemap.of(shop.sitemap(), shop.clock, QUIET)
+    plan, _, _ = approvals.staged_plan(opened, question.run)
+
+    subject, body = approvals.question_text(plan, question, "https://airflow.example/run")
+
+    assert subject == "Publish the change of section 'products'?"
+    assert "from 100 to 70 URLs" in body
+    assert f"30 URLs would no longer be listed, such as {row(0)['loc']}" in body
+    assert "(https://airflow.example/run)" in body
+
+
+def test_a_kept_section_stays_and_the_same_loss_asks_again_after_a_day(shop: Shop) -> None:
+    question = shop.refused()
+    report = shop.answer(question, is_allowed=False)
+
+    assert report is not None
+    assert "the published section is kept; answered by Ada" in report.warnings
+    assert len(shop.locs()) == 110
+    assert shop.answer(question, is_allowed=False) is None, "an answer counts once"
+    with pytest.raises(ConflictError, match="is closed"):
+        shop.answer(question)
+    assert shop.run() == (None, {})
+    shop.clock.advance(timedelta(days=1))
+    assert shop.run()[1].keys() == {"products"}
+
+
+def test_a_larger_loss_asks_again_at_once(shop: Shop) -> None:
+    shop.answer(shop.refused(), is_allowed=False)
+    shop.lose(10)
+
+    _, asked = shop.run()
+
+    assert asked["products"].permits[0] == "shrink:products=0.4"
+
+
+def test_the_next_refused_run_leaves_the_open_question_and_writes_nothing(shop: Shop) -> None:
+    question = shop.refused()
+    shop.posts.append(row(2_000))
+
+    report, asked = shop.run()
+
+    assert report is not None
+    assert report.result == "partly_published"
+    assert report.rows_read == 11
+    assert asked == {}
+    assert shop.question == question
+    assert shop.answer(question) is not None, "commits of other sections change nothing"
+    assert len(shop.locs()) == 81
+
+
+def test_rows_that_came_back_close_the_question_though_nothing_changed(shop: Shop) -> None:
+    before = list(shop.products)
+    question = shop.refused()
+    shop.products[:] = before
+
+    report, _ = shop.run()
+
+    assert report is not None
+    assert report.result == "unchanged"
+    assert shop.question is None
+    with pytest.raises(ConflictError, match="is closed"):
+        shop.answer(question)
+    assert len(shop.locs()) == 110
+
+
+@pytest.mark.parametrize("close", ["commit", "rollback", "permit"])
+def test_a_newer_generation_of_the_section_closes_the_question(shop: Shop, close: str) -> None:
+    build(shop.sitemap(), clock=shop.clock)
+    shop.products.append(row(900))
+    question = shop.refused()
+    if close == "commit":
+        shop.products[:] = [row(key) for key in range(102)]
+        build(shop.sitemap(), clock=shop.clock)
+    elif close == "rollback":
+        rollback(shop.sitemap(), 1, clock=shop.clock)
+    else:
+        build(shop.sitemap(), allow=["shrink:products"], clock=shop.clock)
+    now = shop.locs()
+
+    with pytest.raises(ConflictError):
+        shop.answer(question)
+
+    assert shop.question is None
+    assert shop.locs() == now
+
+
+def test_a_late_answer_publishes_nothing(shop: Shop) -> None:
+    question = shop.refused()
+    shop.clock.advance(5 * HOURS)
+
+    with pytest.raises(ConflictError, match="its time is over"):
+        shop.answer(question)
+
+    assert len(shop.locs()) == 110
+
+
+def test_a_swept_change_publishes_nothing(shop: Shop) -> None:
+    question = shop.refused(20)
+    for info in list(shop.store.open().state.list("runs/")):
+        if question.refused in info.key:
+            shop.store.open().state.delete(info.key)
+
+    with pytest.raises((IncompleteError, StoreContentError)):
+        shop.answer(question)
+
+    assert len(shop.locs()) == 110
+
+
+def test_another_configuration_publishes_nothing(shop: Shop) -> None:
+    question = shop.refused()
+    shop.settings = {"rules": {"lastmod-future": "drop_row"}}
+
+    with pytest.raises(ConfigurationError, match="different configuration"):
+        shop.answer(question)
+
+    assert len(shop.locs()) == 110
+
+
+def test_a_repeated_answer_publishes_once(shop: Shop) -> None:
+    question = shop.refused()
+    shop.answer(question)
+
+    repeated = shop.answer(question)
+
+    assert repeated is not None
+    assert shop.manifest.generation == 2
+    assert len(shop.locs()) == 80
+
+
+def test_a_section_that_was_never_published_asks_nothing(shop: Shop) -> None:
+    shop.products[:] = [{**row(key), "loc": "not a url"} for key in range(50)]
+
+    _, asked = shop.run()
+
+    assert asked == {}
+
+
+def test_a_change_that_only_the_commit_refuses_asks_as_well(shop: Shop) -> None:
+    build(shop.sitemap(), clock=shop.clock)
+    shop.products[:] = [row(5_000 + key) if key < 80 else row(key) for key in range(100)]
+
+    report, asked = shop.run()
+
+    assert report is None
+    assert {permit.partition("=")[0] for permit in asked["products"].permits} == {"churn:products", "canary:products"}
+    shop.answer(asked["products"])
+    assert shop.locs() == everything(shop)
+
+
+def test_a_refused_question_of_a_plan_that_asks_nobody_is_as_before(shop: Shop) -> None:
+    build(shop.sitemap(), clock=shop.clock)
+    shop.lose(30)
+
+    with pytest.raises(GuardError):
+        build(shop.sitemap(), clock=shop.clock)
+
+    assert shop.question is None
