@@ -30,6 +30,7 @@ from airflow_sitemaps.pipeline.publish.sweep import lifetime
 from airflow_sitemaps.pipeline.refusals import at_commit
 from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap
 from airflow_sitemaps.pipeline.stages import finished, reported
+from airflow_sitemaps.pipeline.state.identity import check_unchanged
 from airflow_sitemaps.pipeline.state.repository import new_run, plan_key, receipts_directory, receipts_of
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.commit import next_manifest
@@ -105,8 +106,8 @@ def _ask_about(
 ) -> None:
     name, state = refusals[0].section, opened.state
     staged, own = _staged(opened, plan, receipts, name)
-    old = state.published()
-    staged = _judged(opened, staged, own, old, refusals)
+    check_unchanged(opened.sitemap, staged, [name])
+    staged = _judged(opened, staged, own, state.published(), refusals)
     now = opened.clock.now()
     deadline = min(now + timeout, plan.created_at + lifetime(opened.sitemap.grace))
     question = Question(run=staged.run, refused=plan.run, permits=staged.allow, asked_at=now, deadline=deadline)
@@ -246,8 +247,7 @@ def withdraw(sitemap: Sitemap, run: str, *, clock: Clock = SYSTEM_CLOCK) -> None
 
 def questions_of(sitemap: Sitemap, *, clock: Clock = SYSTEM_CLOCK) -> dict[str, Question]:
     """Return the open question of each section that has one."""
-    opened = OpenSitemap.of(sitemap, clock, QUIET)
-    return open_questions(opened.state.manifest(), clock.now())
+    return open_questions(OpenSitemap.of(sitemap, clock, QUIET).state.manifest(), clock.now())
 
 
 def staged_plan(opened: OpenSitemap, run: str) -> tuple[Plan, list[str], datetime | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -252,6 +252,17 @@ def test_another_configuration_publishes_nothing(shop: Shop) -> None:
         shop.answer(question)
 
     assert len(shop.locs()) == 110
+
+
+def test_a_section_that_the_code_lost_since_the_plan_asks_nothing(shop: Shop) -> None:
+    build(shop.sitemap(), clock=shop.clock)
+    shop.lose(30)
+    planned = stages.plan(shop.sitemap(), RunRequest(asks=True), clock=shop.clock)
+    assert planned.key is not None
+    failures = failures_of([each for each in planned.plan.refusals if isinstance(each, Refusal)])
+    later = replace(shop.sitemap(), sections=shop.sitemap().sections[1:])
+
+    assert approvals.ask(later, planned.key, [], failures, HOURS, clock=shop.clock) == {}
 
 
 def test_a_repeated_answer_publishes_once(shop: Shop) -> None:

@@ -19,6 +19,7 @@ STALE_READS: Final = 0.1
 VERSIONS: Final = 0.25
 CHANGE_LOGS: Final = 0.2
 CLOUD: Final = 0.3
+ASKS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,8 @@ class Features:
         partly: Whether runs publish the other sections where a writing task fails (``publish_others``).
         versions: Whether the database keeps versions of its tables, so that runs skip surveys.
         change_logs: Whether the tables have change logs, so that runs survey only some ranges.
+        asks: Whether guards refuse lost rows and a person decides. Then no read is outdated: a run that reads a manifest from
+            before a question cannot close it.
         cloud: Whether the store differs from S3 as Google Cloud Storage and Azure do; a local store counts more.
     """
 
@@ -54,6 +57,7 @@ class Features:
     versions: bool = False
     change_logs: bool = False
     cloud: bool = False
+    asks: bool = False
 
     @classmethod
     def drawn(cls, seed: int) -> Features:
@@ -74,6 +78,8 @@ class Features:
             change_logs=random.random() < CHANGE_LOGS,
             cloud=random.random() < CLOUD,
         )
+        asks = Random(f"asks {seed}").random() < ASKS and not features.stale_reads
+        features = replace(features, asks=asks)
         # A second pipeline knows the first only by the objects that it reads: two answers from before the first one's
         # publication let it put files that no index lists.
         return replace(features, stale_reads=0.0) if features.stranger else features

@@ -107,6 +107,7 @@ class History:
             self.environment,
             temper=random.choice((0.0, 0.0, 0.1, 0.3)),
             skew=random.choice(SKEWS),
+            asking=Random(f"answers {self.seed}"),
         )
         self.crawlers = random.choice((0, 1, 1, 2))
         self.scheduler.watch = self._watch
@@ -167,6 +168,10 @@ class History:
         tables = {name: Table(name, random, clock.now, moved=moved) for name in NAMES}
         for table in tables.values():
             table.fill(random.randint(3, 16))
+            if features.asks:
+                table.fill(24, first=500)
+        if features.asks:
+            dagfile = replace(dagfile, guards=STRICT)
         guards = STRICT if dagfile.guards is STRICT else None
         oracle = Oracle(tables, clock.now)
         checker = InvariantChecker(store, GRACE.total_seconds(), guards=guards, moved=moved, oracle=oracle)
@@ -235,7 +240,7 @@ class History:
 
     def _schedule(self) -> None:
         """Start runs, some of them at the same time."""
-        for number in range(self.random.randint(2, 5)):
+        for number in range(self.random.randint(2, 5) + 4 * self.environment.features.asks):
             run = self.scheduler.add(f"run{number}", partial(self._run, number))
             if self.random.random() >= self.profile.rivals:
                 self.scheduler.wait([run])
@@ -243,6 +248,9 @@ class History:
                 self.scheduler.wait([run], self.random.randint(1, 150))
 
     def _run(self, number: int) -> None:
+        asking, tables = self.airflow.asking, list(self.environment.tables.values())
+        if self.environment.features.asks and asking.random() < 0.7:
+            self.scheduler.record(asking.choice(tables).lose(asking))
         manifest = self.environment.checker.manifest
         if manifest is not None and len(manifest.history) > 1 and self.random.random() < 0.12:
             self.airflow.rollback(f"run{number}", self.random.choice(manifest.history[:-1]).generation)
@@ -257,6 +265,7 @@ class History:
             rebuild=self._rebuilt(),
             adopt=self.environment.must_adopt,
             keep_lastmods=self._kept(),
+            asks=self.environment.features.asks,
         )
         self.airflow.run(f"run{number}", request)
 

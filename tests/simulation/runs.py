@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.errors import ConfigurationError, ConflictError, RefusedError, SitemapError
-from airflow_sitemaps.pipeline import stages
+from airflow_sitemaps.errors import ConfigurationError, ConflictError, GuardError, RefusedError, SitemapError
+from airflow_sitemaps.pipeline import approvals, stages
 from airflow_sitemaps.pipeline.publish.rollback import rollback
+from airflow_sitemaps.shards.guards import Refusal
+from airflow_sitemaps.shards.plan import failures_of
 from tests.simulation.oracle import Intention
 from tests.simulation.skewed_clock import SkewedClock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
+    from collections.abc import Callable, Sequence
 
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.pipeline.request import RunRequest
     from airflow_sitemaps.ports import Clock
+    from airflow_sitemaps.shards.manifest import Question
+    from airflow_sitemaps.shards.plan import SectionFailure
+    from airflow_sitemaps.sitemap import Sitemap
     from tests.simulation.environment import Environment
     from tests.simulation.scheduler import Scheduler
 
@@ -36,6 +41,21 @@ class LeakedError(AssertionError):
     """A stage raised an error that is not in this package's error tree."""
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A try of a run that published sections, or found nothing to change in them.
+
+    Attributes:
+        sections: The sections that it refused nothing of.
+        began: Turn at which the try began.
+        ended: Turn at which it ended.
+    """
+
+    sections: frozenset[str]
+    began: int
+    ended: int
+
+
 @dataclass(slots=True)
 class SimulatedAirflow:
     """Starts runs.
@@ -46,7 +66,10 @@ class SimulatedAirflow:
         environment: The current DAG file, and the oracle that records the intentions of runs.
         temper: Fraction (0 to 1) of tasks that become zombies, are cleared, or whose run is marked failed.
         skew: Largest difference of a worker's clock from the accurate clock. Zero: all clocks agree.
+        asking: Random numbers of the answers to questions.
         leaked: Errors that are not in this package's error tree.
+        opened: Turn at which each question was open, by its run.
+        looks: The tries that close questions.
         ended: Number of runs by their result.
     """
 
@@ -55,6 +78,9 @@ class SimulatedAirflow:
     environment: Environment
     temper: float = 0.0
     skew: timedelta = timedelta(0)
+    asking: Random = field(default_factory=partial(Random, 0))
+    opened: dict[str, int] = field(default_factory=dict)
+    looks: list[Look] = field(default_factory=list)
     leaked: list[Exception] = field(default_factory=list)
     ended: dict[str, int] = field(default_factory=dict)
 
@@ -126,9 +152,66 @@ class SimulatedAirflow:
 
     def _published(self, key: str, receipts: tuple[str, ...], *, partly: bool = False) -> Report:
         unwritten: dict[int, str] | None = {} if partly else None
-        report = stages.publish(self.environment.sitemap(), key, receipts, unwritten=unwritten, clock=self._clock())
+        sitemap, clock, began = self.environment.sitemap(), self._clock(), self.scheduler.turn
+        try:
+            report = stages.publish(sitemap, key, receipts, unwritten=unwritten, clock=clock)
+        except GuardError as error:
+            own = [refusal for refusal in error.refusals if isinstance(refusal, Refusal)]
+            self._ask(sitemap, key, receipts, failures_of(own), clock)
+            raise
+        intention = self.environment.oracle.intentions[report.run]
+        failed = {failure.section for failure in report.failures}
+        self.looks.append(Look(frozenset(intention.sections) - failed, began, self.scheduler.turn))
         self.environment.ended(report)
+        self._ask(sitemap, key, receipts, report.failures, clock)
         return report
+
+    def _ask(
+        self, sitemap: Sitemap, key: str, receipts: Sequence[str], failures: Sequence[SectionFailure], clock: Clock
+    ) -> None:
+        """Ask about refused changes, as the publish operator does. A person answers sometime, or too late."""
+        oracle, timeout = self.environment.oracle, timedelta(hours=self.asking.choice((1, 4, 6)))
+        if not self.environment.features.asks:
+            return
+        for section, question in approvals.ask(sitemap, key, receipts, failures, timeout, clock=clock).items():
+            if question.run in self.opened:
+                continue
+            intention = oracle.whole.get(question.refused) or oracle.intentions[question.refused]
+            oracle.planned(question.run, replace(intention, sections=(section,), whole=False, rebases=False))
+            self.opened[question.run] = self.scheduler.turn
+            self.scheduler.record(f"{question.run} asks about {section} until {question.deadline:%m-%d %H:%M:%S}")
+            self.scheduler.add(f"answer{len(self.opened)}", partial(self._answer, section, question))
+
+    def _answer(self, section: str, question: Question) -> None:
+        """Play the DAG run of a question.
+
+        Raises:
+            AssertionError: An answer published a change whose question was closed before.
+        """
+        self.scheduler.stall(self.asking.choice((1, 20, 200)))
+        is_allowed, began = self.asking.random() < 0.8, self.scheduler.turn
+        name = self.scheduler.current.name if self.scheduler.current is not None else ""
+
+        def answer() -> Report | None:
+            return approvals.answer(
+                self.environment.sitemap(), question.run, is_allowed=is_allowed, by="ada", clock=self._clock()
+            )
+
+        try:
+            report = self.task(f"{name}.publish", answer)
+        except TaskFailedError as failed:
+            self._count(f"answer failed: {type(failed.__cause__).__name__}")
+            return
+        if report is None or report.result != "published":
+            self._count("answer: closed" if report is None else f"answer: {report.result}")
+            return
+        self._count("answer: published")
+        opened = self.opened[question.run]
+        closing = [look for look in self.looks if section in look.sections and opened < look.began < look.ended < began]
+        if closing:
+            self.leaked.append(
+                AssertionError(f"{question.run} published {section}, but {closing[0]} closed the question")
+            )
 
     def build(self, request: RunRequest) -> Report:
         """Play a whole run in one process, as the command line does."""

@@ -60,6 +60,7 @@ class Table:
     moved: set[str] = field(default_factory=set)
     loading: bool = False
     changes: int = 0
+    lost: list[dict[str, Any]] = field(default_factory=list)
     rare: Random = field(init=False)
     _number: int = 0
     _log: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
@@ -73,11 +74,24 @@ class Table:
         """Return whether a row has, or once had, this URL."""
         return loc.startswith(f"{BASE}{self.name}/")
 
-    def fill(self, number: int) -> None:
+    def fill(self, number: int, first: int = 20) -> None:
         """Insert rows with gaps between their keys."""
         self.changes += 1
         for place in range(number):
-            self.rows.append(self._row(20 + place * 10))
+            self.rows.append(self._row(first + place * 10))
+
+    def lose(self, random: Random) -> str:
+        """Lose half of the rows, or have the lost rows again."""
+        if self.loading:
+            return "is loading"
+        self.changes += 1
+        if self.lost:
+            self.rows += self.lost
+            self.lost.clear()
+            return f"{self.name}: the lost rows are back"
+        self.lost = random.sample(self.rows, len(self.rows) // 2)
+        self.rows[:] = [row for row in self.rows if row not in self.lost]
+        return f"{self.name}: {len(self.lost)} rows are lost"
 
     def change(self) -> str:
         """Make one random change, and return its description."""

@@ -512,7 +512,17 @@ def _unread_is_empty() -> Iterable[Change]:
     yield public_files, "check_adoption", lambda guards, **numbers: real(guards, **{**numbers, "unread": ()})
 
 
+def _answers_to_closed_questions() -> Iterable[Change]:
+    yield publisher, "check_open", lambda manifest, plan, now: None
+
+
+def _questions_left_open() -> Iterable[Change]:
+    yield stages, "close", lambda opened, manifest, names: None
+
+
 MUTANTS: Final = (
+    Mutant(name="answers to closed questions", changes=_answers_to_closed_questions),
+    Mutant(name="questions left open by unchanged runs", changes=_questions_left_open),
     Mutant(name="churn discounted twice by the shrink", changes=_replaced_less_twice),
     Mutant(name="total without the week", changes=_total_of_the_last_run),
     Mutant(name="guards without the week", changes=_week_unknown),
