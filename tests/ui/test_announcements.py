@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
+from tests.support.bing import KEY, NEVER, Bing, bing_date
 from tests.support.website import Page, computed, serving
 from tests.ui.conftest import THEMES
 from tests.ui.layout import WIDTHS, shows_everything, width_of
@@ -35,7 +36,7 @@ from pathlib import Path
 from airflow.sdk import DAG
 
 from airflow_sitemaps import (
-    AccessLog, IndexNowOperator, LocalStore, SearchConsoleInspectOperator, SearchConsoleSubmitOperator, Section, Sitemap,
+    AccessLog, BingWebmasterOperator, IndexNowOperator, LocalStore, SearchConsoleInspectOperator, SearchConsoleSubmitOperator, Section, Sitemap,
     SitemapFetchesOperator, SitemapPingOperator, SitemapTaskGroup, SqlSource,
 )
 from airflow_sitemaps.http import HttpClient
@@ -61,6 +62,10 @@ with DAG("announced", schedule=None, max_active_runs=1, default_args={"retries":
         SearchConsoleInspectOperator(
             task_id="inspect", sitemap=announced, property="sc-domain:announced.example", token=lambda: "token",
             api="%(base)s", http=LOOPBACK,
+        ),
+        BingWebmasterOperator(
+            task_id="bing", sitemap=announced, site="https://announced.example/", daily=20, conn_id="bing_announced",
+            api="%(base)s/bing", http=LOOPBACK,
         ),
         SitemapFetchesOperator(
             task_id="fetches", sitemap=announced,
@@ -120,6 +125,35 @@ def inspected(asked: dict[str, str]) -> object:
     return {"inspectionResult": {"indexStatusResult": status}}
 
 
+CRAWLED = bing_date(datetime(2026, 11, 20, 9, tzinfo=timezone.utc))
+FEEDS = [
+    {
+        "Url": index_url("pages"),
+        "LastCrawled": CRAWLED,
+        "Submitted": CRAWLED,
+        "Status": "Success",
+        "UrlCount": 100,
+        "FileSize": 900,
+    }
+]
+STATISTICS = [
+    {"Date": CRAWLED, "CrawledPages": 120, "InIndex": 150, "CrawlErrors": 3, "Code4xx": 2, "Code5xx": 1, "InLinks": 7}
+]
+
+
+def known_to_bing(url: str) -> dict[str, object] | None:
+    """Bing has crawled the pages up to number 60, discovered those up to number 80, and does not know the others."""
+    number = int(url.rpartition("/")[2])
+    if number > 80:
+        return None
+    return {
+        "LastCrawledDate": CRAWLED if number <= 60 else NEVER,
+        "DiscoveryDate": CRAWLED,
+        "HttpStatus": 200,
+        "IsPage": True,
+    }
+
+
 @pytest.fixture(scope="module")
 def announced(site: Site) -> Iterator[Announced]:
     made = Announced(site)
@@ -129,6 +163,9 @@ def announced(site: Site) -> Iterator[Announced]:
             "extra": json.dumps({"endpoint": f"{website.base}/indexnow"}),
         }  # fmt: skip
         assert site.request("POST", "/api/v2/connections", json=connection).status_code == 201
+        connection = {"connection_id": "bing_announced", "conn_type": "generic", "password": KEY}
+        assert site.request("POST", "/api/v2/connections", json=connection).status_code == 201
+        Bing(website, known=known_to_bing, feeds=FEEDS, statistics=STATISTICS)
         site.execute("create table announced (id integer primary key)")
         site.execute(*[f"insert into announced values ({n})" for n in range(1, 101)])
         site.execute("create table requests (path text, requested_at text, user_agent text)")
@@ -148,12 +185,13 @@ def announced(site: Site) -> Iterator[Announced]:
 def test_what_each_service_did_and_returned_with_its_history(announced: Announced, admin: Visitor) -> None:
     page = admin.sitemap(announced.asset, "engines")
     rows = page.get_by_role("region", name="Search engines", exact=True).get_by_test_id("announcement")
-    page.get_by_role("button", name="Show all 10 announcements").click()
-    expect(rows).to_have_count(10)
+    page.get_by_role("button", name="Show all 12 announcements").click()
+    expect(rows).to_have_count(12)
     for service, newest, earlier in (
         ("IndexNow", "No changed URLs to submit.", "200 URLs submitted in 1 request."),
         ("Google Search Console", "180 URLs discovered, 0 errors", "120 URLs discovered, 2 errors"),
         ("Index status in Google", "200 inspections in 2 sections", "200 inspections in 2 sections"),
+        ("Index status in Bing", "18 inspections in 2 sections", "18 inspections in 2 sections"),
         ("Fetches in the access log", "1 fetch by google", "0 fetches by google"),
         ("Ping", "403", "2 of 2 requests accepted."),
     ):
@@ -182,12 +220,11 @@ def test_coverage_by_section_with_its_history(announced: Announced, admin: Visit
 
 def test_index_status_by_section_is_an_estimate_with_its_interval(announced: Announced, admin: Visitor) -> None:
     page = admin.sitemap(announced.asset, "engines")
-    rows = page.get_by_test_id("index-status")
-    expect(rows).to_have_count(2)
-    row = rows.filter(has_text="news")
+    expect(page.get_by_test_id("index-status")).to_have_count(4)
+    row = page.get_by_test_id("index-status").filter(has_text="URL is unknown to Google").filter(has_text="news")
     expect(row.get_by_role("cell").nth(2)).to_contain_text("≈ 75 %")
     expect(row.get_by_role("cell").nth(3)).to_contain_text("URL is unknown to Google")
-    expect(page.get_by_text("The shares are estimates from a random sample")).to_be_visible()
+    expect(page.get_by_text("The shares are estimates from a random sample")).to_have_count(2)
 
 
 def test_the_funnel_from_listed_to_indexed_shows_what_the_servers_hold(announced: Announced, admin: Visitor) -> None:
@@ -206,8 +243,22 @@ def test_the_funnel_from_listed_to_indexed_shows_what_the_servers_hold(announced
         expect(stages.nth(1)).to_contain_text(f"{fetched} (")
         expect(stages.nth(2)).to_contain_text(f"{discovered} (90 %)")
         expect(stages.nth(4)).to_contain_text(f"≈ {listed * 3 // 4} (")
-    expect(page.get_by_text("≈ is an estimate from a random sample")).to_be_visible()
+    expect(page.get_by_text("≈ is an estimate from a random sample")).to_have_count(2)
     expect(page.get_by_text("Not observed")).to_have_count(0)
+
+
+def test_the_funnel_of_bing_covers_what_its_server_holds(announced: Announced, admin: Visitor) -> None:
+    page = admin.sitemap(announced.asset, "engines")
+    expect(page.get_by_test_id("funnel-bing")).to_have_count(3)
+    for section, listed in (("All sections", 200), ("pages", 100), ("news", 100)):
+        stages = page.get_by_role("region", name=f"Funnel in Bing: {section}", exact=True).get_by_role("definition")
+        expect(stages).to_have_count(4)
+        expect(stages.nth(0)).to_contain_text(str(listed))
+        expect(stages.nth(1)).to_contain_text("0 (0 %)")
+        for stage, truth in ((2, 80), (3, 60)):
+            low, high = map(float, re.findall(r"([\d.]+) %", stages.nth(stage).inner_text()))
+            assert low <= truth <= high
+    expect(page.get_by_text("Bing does not say which URLs it has indexed")).to_be_visible()
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -217,7 +268,8 @@ def test_no_width_cuts_the_announcements_off(announced: Announced, visitors: dic
         with width_of(visitor.page, width):
             page = visitor.sitemap(announced.asset, "engines")
             expect(page.get_by_test_id("coverage")).to_have_count(2)
-            expect(page.get_by_test_id("index-status")).to_have_count(2)
+            expect(page.get_by_test_id("index-status")).to_have_count(4)
             expect(page.get_by_test_id("funnel")).to_have_count(3)
+            expect(page.get_by_test_id("funnel-bing")).to_have_count(3)
             expect(page.get_by_test_id("loading")).to_have_count(0)
             shows_everything(page)
