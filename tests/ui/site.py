@@ -127,7 +127,7 @@ class Site:
             if asset not in self.listed():
                 return True
             answer = self.request("POST", "/sitemaps-ui/api/archive", json={"asset": asset, "archived": True})
-            assert answer.status_code in (200, 409), answer.text  # 409: Airflow has not missed the file yet
+            assert answer.status_code in (200, 404, 409), answer.text  # 404, 409: Airflow is only now missing the file
             return False
 
         self.airflow.wait(f"the list without {asset}", gone, seconds=START_S)
