@@ -57,6 +57,12 @@ def lines(report: Report) -> Iterator[str]:
     if others := _not_checked(report):
         yield f"not checked, since this run is of other sections: {others}"
     yield from prefix_lines(report.prefixes)
+    for name, canary in report.canaries.items():
+        faults = "; ".join(f"{counted(number, 'page')} {check}" for check, number in canary.faults.items())
+        yield (
+            f"canary of section {name}: {canary.verdict}; {canary.faulty:,} of {counted(canary.requested, 'page')} faulty"
+            f"{f' ({faults})' if faults else ''}{f'; {canary.reason}' if canary.reason else ''}"
+        )
     if report.swept:
         yield f"swept {counted(report.swept, 'file')} not referred to any more"
     yield from (f"WARNING {warning}" for warning in report.warnings)

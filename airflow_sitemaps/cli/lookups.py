@@ -168,6 +168,7 @@ def _status_lines(found: Status) -> Iterator[str]:
             f"{counted(note.shards, 'shard')}, {note.touched:,} touched, {size(note.byte_size)}"
             + (f"; partly published, without the changes of {', '.join(note.failed)}" if note.failed else "")
         )
+    yield from (f"guards: run {each.run} of {each.at}: {line}" for each in found.guard_results for line in each.lines)
     yield from (f"index: {url}" for url in found.index_urls)
 
 

@@ -223,8 +223,9 @@ def answer(
         return reported(opened, said, (), old=manifest, new=manifest, result="refused", refusals=refusals)
     allowed = tuple(f"allowed: {refusal.message} (answered by {who})" for refusal in staged.refusals)
     receipts = list(mapped(opened.state.read_receipt, keys, "sitemap-receipts"))
-    committed = commit(opened, replace(staged, warnings=allowed), receipts, stored_at)
-    return finished(opened, committed, receipts, started)
+    canaries = Canaries(opened)
+    committed = commit(canaries, replace(staged, warnings=allowed), receipts, stored_at)
+    return finished(canaries, committed, receipts, started)
 
 
 def _decide(opened: OpenSitemap, plan: Plan, answer: str, by: str = "") -> bool:

@@ -114,6 +114,25 @@ class SectionReport(Counts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CanaryReport:
+    """What a section's canary found.
+
+    Attributes:
+        requested: Number of pages that answered.
+        faulty: Number of faulty ones.
+        faults: Number of faulty pages by check. A page may fail several.
+        verdict: ``passed``, ``refused`` or ``undecided``.
+        reason: Why it is undecided. Default: "".
+    """
+
+    requested: int
+    faulty: int
+    faults: Mapping[str, int]
+    verdict: Literal["passed", "refused", "undecided"]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report(Counts):
     """Report of a run: the counts of the whole sitemap, and more. Times are ISO 8601 in UTC.
 
@@ -141,6 +160,7 @@ class Report(Counts):
         prefixes: The scheme, host and first folder of most URLs, with their numbers after and before the run, estimated
             from about 2,000 URLs of each section. The greatest first. Default: none.
         planned: Names of the sections that the run planned. Default: none.
+        canaries: What the canaries found, by section. Default: none ran.
         format: Version of the report's format. Default: the current one.
     """
 
@@ -163,6 +183,7 @@ class Report(Counts):
     action: str = "build"
     prefixes: tuple[PrefixCount, ...] = ()
     planned: tuple[str, ...] = ()
+    canaries: Mapping[str, CanaryReport] = field(default_factory=dict)
     format: int = REPORT_FORMAT
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.plan.partial_survey import remember_all
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, make_plan
+from airflow_sitemaps.pipeline.publish.new_pages import Canaries
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import adopted_names
 from airflow_sitemaps.pipeline.publish.publisher import commit, finish
@@ -298,20 +299,22 @@ def publish(
         report = _unchanged(opened, run_plan)
         _discard(sitemap, run_plan)
         return report
+    canaries = Canaries(opened)
     try:
-        committed = commit(opened, run_plan, receipts, stored_at)
+        committed = commit(canaries, run_plan, receipts, stored_at)
     except GuardError as refused:
-        _report_refusal(opened, run_plan, state.manifest(), refused.refusals, receipts)
+        _report_refusal(opened, run_plan, state.manifest(), refused.refusals, receipts, canaries=canaries.reports())
         raise
     _discard(sitemap, run_plan)
-    return finished(opened, committed, receipts, started)
+    return finished(canaries, committed, receipts, started)
 
 
-def finished(opened: OpenSitemap, committed: Committed, receipts: Sequence[Receipt], started: datetime) -> Report:
+def finished(canaries: Canaries, committed: Committed, receipts: Sequence[Receipt], started: datetime) -> Report:
     """Promote a commit, sweep, and report the run."""
-    state, run_plan = opened.state, committed.plan
+    opened, run_plan = canaries.opened, committed.plan
+    state = opened.state
     if committed.unchanged:
-        return _unchanged(opened, run_plan, receipts)
+        return _unchanged(opened, run_plan, receipts, canaries=canaries.reports())
     current, swept = finish(opened, committed.current, fresh=not committed.repeated, bodies=committed.bodies)
     report = reported(
         opened,
@@ -322,6 +325,7 @@ def finished(opened: OpenSitemap, committed: Committed, receipts: Sequence[Recei
         result="partly_published" if run_plan.failures else "published",
         seconds={"publish": (opened.clock.now() - started).total_seconds()},
         swept=swept,
+        canaries=canaries.reports(),
         refusals=tuple(failure.message for failure in run_plan.failures if failure.error == GuardError.__name__),
     )
     if not (committed.repeated and run_plan.rebases):  # the first try may have kept ranges that other runs wrote
@@ -360,6 +364,7 @@ def _report_refusal(
     manifest: Manifest | None,
     refusals: Sequence[object],
     receipts: Sequence[Receipt] = (),
+    **fields: Any,
 ) -> None:
     """Store a report of a run that guards refused."""
     own = failures_of([refusal for refusal in refusals if isinstance(refusal, Refusal)])
@@ -371,11 +376,12 @@ def _report_refusal(
         new=manifest,
         result="refused",
         refusals=tuple(map(str, refusals)),
+        **fields,
         failures=tuple({each.section: each for each in (*own, *run_plan.failures)}.values()),
     )
 
 
-def _unchanged(opened: OpenSitemap, run_plan: Plan, receipts: Sequence[Receipt] = ()) -> Report:
+def _unchanged(opened: OpenSitemap, run_plan: Plan, receipts: Sequence[Receipt] = (), **fields: Any) -> Report:
     """Report that nothing changed, and sweep the files that are due."""
     current, swept = opened.state.current(), Swept()
     if current is not None and current.manifest.promoted:
@@ -383,7 +389,7 @@ def _unchanged(opened: OpenSitemap, run_plan: Plan, receipts: Sequence[Receipt] 
     manifest = current.manifest if current is not None else None
     close(opened, manifest, run_plan.sections.keys())
     result = "refused" if run_plan.failures else "unchanged"
-    report = reported(opened, run_plan, receipts, old=manifest, new=manifest, result=result, swept=swept)
+    report = reported(opened, run_plan, receipts, old=manifest, new=manifest, result=result, swept=swept, **fields)
     if manifest is not None:
         remember_all(opened.state, run_plan, manifest)
     return report

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
+from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.state.repository import REPORTS, StateRepository
+from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.guards.judgement import changes_by_day, trust_of_week
 from airflow_sitemaps.shards.layout import robots_urls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from airflow_sitemaps.protocol.lastmod import LastmodTrust
     from airflow_sitemaps.shards.manifest import GenerationNote, Manifest
     from airflow_sitemaps.sitemap import Sitemap
+
+
+MAX_REPORTS: Final = 40
+"""Number of the newest reports that are searched for results of guards."""
+
+DECIDED: Final = ("allowed: ", "the published section is kept")
+"""Beginnings of the warnings of a report that say what a permit or a person decided."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +40,22 @@ class SectionStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GuardResults:
+    """What guards refused in a run, what a permit or a person decided, and what canaries counted."""
+
+    run: str
+    at: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """Status of a sitemap as last committed; the generation is 0 if nothing was committed.
 
     Attributes:
         departed: Number of files to be swept.
         checked_at: End of the newest run that published or found nothing to change. Default: None, no such run.
+        guard_results: Runs with results of guards among the newest ``MAX_REPORTS`` reports, the newest first.
     """
 
     generation: int = 0
@@ -51,6 +70,7 @@ class Status:
     history: tuple[GenerationNote, ...] = ()
     departed: int = 0
     checked_at: str | None = None
+    guard_results: tuple[GuardResults, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the status as JSON values."""
@@ -63,7 +83,31 @@ def status(sitemap: Sitemap) -> Status:
     """Return the published state and the generations kept for rollback. Writes nothing."""
     state = StateRepository(sitemap.store.open().state)
     manifest = state.manifest()
-    return status_of(manifest, sitemap.store.base_url, None if manifest is None else last_check(state))
+    if manifest is None:
+        return Status()
+    return replace(status_of(manifest, sitemap.store.base_url, last_check(state)), guard_results=guard_results(state))
+
+
+def guard_results(state: StateRepository) -> tuple[GuardResults, ...]:
+    """Return what the newest reports say of guards, the newest run first. Runs in which no guard spoke are left out."""
+    keys = sorted((info.key for info in state.objects.list(REPORTS)), reverse=True)[:MAX_REPORTS]
+    runs = [key.removeprefix(REPORTS).removesuffix(".json") for key in keys]
+    reports = [report for report in mapped(state.read_report, runs, "sitemap-reports") if report is not None]
+    reports.sort(key=lambda report: str(report["finished_at"]), reverse=True)
+    results = [
+        GuardResults(run=report["run"], at=report["finished_at"], lines=tuple(dict.fromkeys(_lines(report))))
+        for report in reports
+    ]
+    return tuple(result for result in results if result.lines)
+
+
+def _lines(report: Mapping[str, Any]) -> Iterator[str]:
+    refused = [refusal["message"] for each in report.get("failures", ()) for refusal in each.get("refusals", ())]
+    yield from (f"refused: {message}" for message in refused or report.get("refusals", ()))
+    yield from (warning for warning in report.get("warnings", ()) if warning.startswith(DECIDED))
+    for name, canary in report.get("canaries", {}).items():
+        pages = f"{canary['faulty']:,} of {counted(canary['requested'], 'page')} faulty"
+        yield f"canary of section {name}: {canary['verdict']}, {pages}"
 
 
 def robots(sitemap: Sitemap) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from typing import Annotated, Final, Literal, TypeVar
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response, status
 
 from airflow_sitemaps.airflow_compat import create_session
-from airflow_sitemaps.pipeline.state.repository import MANIFEST
+from airflow_sitemaps.pipeline.state.repository import MANIFEST, StateRepository
+from airflow_sitemaps.pipeline.status import guard_results
 from airflow_sitemaps.plugin import urls
 from airflow_sitemaps.plugin.pages import overview
 from airflow_sitemaps.plugin.pages.announcements import (
@@ -23,7 +24,7 @@ from airflow_sitemaps.plugin.pages.announcements import (
     index_status_of,
 )
 from airflow_sitemaps.plugin.pages.sitemap_pages import csv_of
-from airflow_sitemaps.plugin.readings import StrictModel
+from airflow_sitemaps.plugin.readings import StrictModel, Text, Texts
 from airflow_sitemaps.plugin.routes import Asset, Now, ReadableDags, as_csv, may_read_assets, sitemap_of, validated
 from airflow_sitemaps.plugin.shard_map import (
     MAX_PAGE,
@@ -212,6 +213,29 @@ async def funnel(sitemap: DetachedSitemap, engine: Engine = "google") -> Respons
         return funnel_of(sitemap.snapshot.sections, fetches.summary_of(area), submitted, inspected, engine)
 
     return uncached(await STATES.run(manifest_file(sitemap), f"funnel {engine}", read))
+
+
+class GuardResults(StrictModel):
+    """What guards, permits, people and canaries decided in one run. ``at`` is ISO 8601."""
+
+    run: Text
+    at: Text
+    lines: Texts
+
+
+class GuardHistory(StrictModel):
+    """Runs with results of guards, newest first."""
+
+    runs: list[GuardResults]
+
+
+@router.get("/sitemap/guards", responses={200: {"model": GuardHistory | Unavailable}})
+async def guards(sitemap: DetachedSitemap) -> Response:
+    """Return what the newest reports say of guards: refusals, permits, answers of people, and results of canaries."""
+    runs = await STATES.run(manifest_file(sitemap), "guards", lambda area: guard_results(StateRepository(area)))
+    return uncached(
+        GuardHistory(runs=[GuardResults(run=each.run, at=each.at, lines=list(each.lines)) for each in runs])
+    )
 
 
 @router.get("/find")

@@ -170,6 +170,11 @@ def test_a_refusal_is_status_1_and_says_what_lets_it_pass(shop: Shop) -> None:
     assert (refusal["guard"], refusal["section"], refusal["permit"]) == ("empty", "products", "empty:products")
 
     assert shop.json("build", shop.target, "--allow", "empty:products")["urls"] == 1
+    allowed, before = shop.json("status", shop.target)["guard_results"]
+    assert allowed["lines"][0].startswith("allowed: Section 'products' has no rows")
+    assert before["lines"][0].startswith("refused: Section 'products' has no rows")
+    lines = [line for line in shop.shell("status", shop.target)[1].splitlines() if line.startswith("guards: ")]
+    assert [" allowed: " in line for line in lines] == [True, False]
 
 
 def test_status_says_which_sections_a_generation_was_published_without(shop: Shop) -> None:

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps import Canary, Guards, MemoryStore, Section, Sitemap, Website
+from airflow_sitemaps import Canary, Guards, MemoryStore, Section, Sitemap, Website, report_text
 from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError
 from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.http.page_judge import Paced
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.publish import new_pages, publisher
+from airflow_sitemaps.pipeline.report import CanaryReport
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.pipeline.status import guard_results
 from airflow_sitemaps.shards.guards.canary import SequentialTest
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
@@ -138,7 +141,10 @@ def test_settings_that_cannot_be_are_refused(settings: dict[str, Any]) -> None:
 def test_a_clean_first_build_costs_about_sixty_requests() -> None:
     shop = Shop()
     world = world_of(shop, range(2_000))
-    assert world.build().urls == 2_000
+    report = world.build()
+    assert report.urls == 2_000
+    assert report.canaries == {"pages": CanaryReport(requested=66, faulty=0, faults={}, verdict="passed")}
+    assert "canary of section pages: passed; 0 of 66 pages faulty" in report_text.lines(report)
     assert len(shop.pages) == 66
     assert len(shop.requests) == 68  # robots.txt, and a page that cannot exist
 
@@ -161,6 +167,18 @@ def test_a_section_with_one_new_page_in_twenty_dead_is_refused_with_counts_and_s
         r"\d+ page-status, such as https://www\.example\.com/p/\d+0 \(the status is 404, not 200\), http", text
     )
     assert "--allow canary:pages," in text
+    refused, first = guard_results(StateRepository(world.config.open().state))
+    kept = StateRepository(world.config.open().state).read_report(refused.run)
+    assert kept is not None
+    canary = kept["canaries"]["pages"]
+    assert (canary["verdict"], canary["requested"]) == ("refused", len(shop.pages))
+    assert canary["faults"] == {"page-status": canary["faulty"]}
+    number = f"{canary['faulty']} of {canary['requested']} pages"
+    assert refused.lines[0].startswith(
+        f"refused: Section 'pages': {canary['faulty']} of {canary['requested']} requested pages"
+    )
+    assert refused.lines[1:] == (f"canary of section pages: refused, {number} faulty",)
+    assert first.lines == ("canary of section pages: passed, 0 of 66 pages faulty",)
     assert world.public() == before
     assert all(int(url.rpartition("/")[2]) >= 1_000 for url in shop.pages)
     assert world.build(allow=["canary:pages"]).urls == 3_000
@@ -218,6 +236,8 @@ def test_a_site_that_is_down_lets_the_run_publish_with_a_warning() -> None:
     assert "published unchecked" in warning
     assert "the site did not answer 10 of 10 requests, such as https://www.example.com/p/" in warning
     assert "connection refused" in warning
+    assert report.canaries["pages"].verdict == "undecided"
+    assert "did not answer 10 of 10 requests" in report.canaries["pages"].reason
 
 
 @pytest.mark.parametrize("status", [401, 403, 407, 408, 425, 429, 500, 503])

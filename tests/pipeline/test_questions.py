@@ -153,6 +153,10 @@ def test_a_kept_section_stays_and_the_same_loss_asks_again_after_a_day(shop: Sho
 
     assert report is not None
     assert "the published section is kept; answered by Ada" in report.warnings
+    newest, before = stages.status(shop.sitemap()).guard_results
+    for results in (newest, before):
+        assert results.lines[0].startswith("refused: Section 'products' would shrink from 100 to 70 ")
+    assert newest.lines[1:] == ("the published section is kept; answered by Ada",)
     assert len(shop.locs()) == 110
     assert shop.answer(question, is_allowed=False) is None, "an answer counts once"
     with pytest.raises(ConflictError, match="is closed"):

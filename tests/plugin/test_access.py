@@ -36,6 +36,7 @@ def test_there_are_the_routes_that_are_tested() -> None:
         "/api/sitemap/coverage",
         "/api/sitemap/funnel",
         "/api/sitemap/generations",
+        "/api/sitemap/guards",
         "/api/sitemap/history",
         "/api/sitemap/index-status",
         "/api/sitemap/issues.csv",

@@ -156,6 +156,11 @@ def test_a_refused_run_is_let_pass(published: Published, admin: Visitor) -> None
     expect(page.get_by_test_id("problem-refused")).to_have_count(0)
     expect(page.get_by_test_id("verdict").first).to_have_text("Not verified")
 
+    page = admin.sitemap(published.asset("fading"), "guards")
+    results = page.get_by_test_id("guard-results")
+    expect(results.nth(0)).to_contain_text("Allowed: Section 'offers' would shrink from 3,000 to 600")
+    expect(results.nth(1)).to_contain_text("Refused: Section 'offers' would shrink from 3,000 to 600")
+
 
 def test_rebuild_a_shard(published: Published, admin: Visitor) -> None:
     page = admin.sitemap(published.asset("shop"), "map")

@@ -356,6 +356,20 @@ export interface KeptGeneration {
   dropped: number;
 }
 /**
+ * Runs with results of guards, newest first.
+ */
+export interface GuardHistory {
+  runs: GuardResults[];
+}
+/**
+ * What guards, permits, people and canaries decided in one run. ``at`` is ISO 8601.
+ */
+export interface GuardResults {
+  run: string;
+  at: string;
+  lines: string[];
+}
+/**
  * Runs for the charts. Pass ``before`` to get earlier runs; None if there are no earlier ones.
  */
 export interface History {

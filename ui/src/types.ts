@@ -1,6 +1,6 @@
 /** Names for parts of the API's types, which are made from its description. */
 
-import type { ActionRequest, Coverage, FetchTimes, Funnel, Generations, GenerationChanges, IndexStatus, Problem, SitemapLine, Unavailable } from "./api-types";
+import type { ActionRequest, Coverage, FetchTimes, Funnel, Generations, GenerationChanges, GuardHistory, IndexStatus, Problem, SitemapLine, Unavailable } from "./api-types";
 
 export type {
   AvailableAction,
@@ -62,4 +62,5 @@ export type CoverageAnswer = Coverage | Unavailable;
 export type IndexStatusAnswer = IndexStatus | Unavailable;
 export type ChangesAnswer = GenerationChanges | Unavailable;
 export type FunnelAnswer = Funnel | Unavailable;
+export type GuardHistoryAnswer = GuardHistory | Unavailable;
 export type FetchTimesAnswer = FetchTimes | Unavailable;

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps.http import HttpClient
 from airflow_sitemaps.http.page_judge import MAX_PAGE_BYTE_SIZE, PAGE_WAIT_S, Paced, PageJudge, RobotsCache
 from airflow_sitemaps.pipeline.earlier_parts import read_part, rows_of_body
+from airflow_sitemaps.pipeline.report import CanaryReport
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.guards import Permit, Refusal
 from airflow_sitemaps.shards.guards.canary import SequentialTest
@@ -202,6 +203,21 @@ class Canaries:
                 message = f"Section {section.name!r}: {result.text()}"
                 refusals.append(Refusal(guard="canary", section=section.name, message=message))
         return tuple(refusals)
+
+    def reports(self) -> dict[str, CanaryReport]:
+        """Return what the canaries found, for the run's report."""
+        verdicts: dict[bool | None, Literal["passed", "refused", "undecided"]]
+        verdicts = {True: "refused", False: "passed", None: "undecided"}
+        return {
+            name: CanaryReport(
+                requested=result.test.judged,
+                faulty=result.test.faulty,
+                faults={check: len(urls) for check, urls in result.faults.items()},
+                verdict=verdicts[result.refuses],
+                reason=result.doubt,
+            )
+            for name, result in self.results.items()
+        }
 
     def warnings(self) -> tuple[str, ...]:
         """Return a warning for each section that a canary could not decide."""

@@ -11,7 +11,6 @@ from msgspec import structs
 from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, OwnershipError
 from airflow_sitemaps.pipeline.publish.commit_files import check_bodies
 from airflow_sitemaps.pipeline.publish.draft import make_draft
-from airflow_sitemaps.pipeline.publish.new_pages import Canaries
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import judge_adoption
 from airflow_sitemaps.pipeline.publish.questions import check_open
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from airflow_sitemaps.errors import GuardRefusal
+    from airflow_sitemaps.pipeline.publish.new_pages import Canaries
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
     from airflow_sitemaps.ports import Clock, ObjectInfo
@@ -63,8 +63,8 @@ class Committed:
     bodies: Mapping[str, ObjectInfo] = field(default_factory=dict)
 
 
-def commit(opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt], stored_at: datetime | None) -> Committed:
-    """Replace the current manifest by the next one.
+def commit(canaries: Canaries, plan: Plan, receipts: Sequence[Receipt], stored_at: datetime | None) -> Committed:
+    """Replace the current manifest by the next one. The canaries have their results then, also if it fails.
 
     If an earlier try of the run has committed, the sections that it omitted and that the plan now contains are
     committed. A person may clear a writing task that had failed, together with the publishing task. ``stored_at`` is the
@@ -74,7 +74,6 @@ def commit(opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt], stored_
         ConflictError: Another run changed the same sections first.
         StoreError: The store's answers stayed unclear; try again.
     """
-    canaries = Canaries(opened)
     for _ in range(RACES):
         committed = _attempt(canaries, plan, receipts, stored_at)
         if committed is not None:

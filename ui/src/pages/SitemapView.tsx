@@ -12,6 +12,7 @@ import { ActivityBadges, Age, AsOf, Failure, Fold, Inner, Logs, Note, Outer, Pan
 import { ChangesPreview } from "../parts/ChangesPreview";
 import { Chart, type ChartPoint } from "../parts/charts";
 import { FindUrl } from "../parts/FindUrl";
+import { GuardHistory } from "../parts/GuardHistory";
 import { Drift, Gauges, Issues, type Fact, Facts, Number as Figure, Sections, Stages, Verified, Wide, shardChanges } from "../parts/report";
 import { Runs } from "../parts/Runs";
 import { SectionStates, affected } from "../parts/SectionStates";
@@ -536,6 +537,11 @@ export const SitemapView = ({ asset, trail = false }: { asset: string; trail?: b
             <Note>This sitemap has not been verified yet. Verifying reads every published file back and checks it against the protocol and the manifest.</Note>
           )}
         </Fold>
+        {isPublished && (
+          <Fold id="guards" title="Safety checks" gist="What was blocked, overridden or answered, and what canaries found">
+            <GuardHistory asset={asset} stamp={stamp} />
+          </Fold>
+        )}
         {page.announces && (
           <Fold id="engines" title="Search engines" gist="What was announced, and what they returned">
             <AnnouncementTable asset={asset} />

@@ -1,0 +1,41 @@
+/** What the safety checks blocked in the newest runs, what people let pass, and what the canaries found. */
+
+import { Table, Text } from "@chakra-ui/react";
+
+import { useGet } from "../api";
+import { visible } from "../format";
+import { type GuardHistoryAnswer, isUnavailable } from "../types";
+import { Failure, Note, Waiting, When } from "./basics";
+import { Wide } from "./report";
+
+export const GuardHistory = ({ asset, stamp }: { asset: string; stamp: string }) => {
+  const { data, error, reload } = useGet<GuardHistoryAnswer>("sitemap/guards", { asset, stamp }, undefined, true);
+  if (error && !data) return <Failure error={error} retry={reload} />;
+  if (!data) return <Waiting what="safety checks" />;
+  if (isUnavailable(data)) return <Note>{visible(data.unavailable)}</Note>;
+  if (!data.runs.length) return <Note>No recent run was blocked or overridden, and no canary ran.</Note>;
+  return (
+    <Wide
+      label="Safety checks"
+      names={[
+        ["Run ended", "start"],
+        ["Results", "start"],
+      ]}
+    >
+      {data.runs.map(({ run, at, lines }) => (
+        <Table.Row key={run} verticalAlign="top" data-testid="guard-results">
+          <Table.Cell whiteSpace="nowrap">
+            <When at={at} />
+          </Table.Cell>
+          <Table.Cell>
+            {lines.map((line) => (
+              <Text key={line} fontSize="sm" overflowWrap="anywhere" whiteSpace="pre-line">
+                {visible(line).replace(/^\p{Ll}/u, (letter) => letter.toUpperCase())}
+              </Text>
+            ))}
+          </Table.Cell>
+        </Table.Row>
+      ))}
+    </Wide>
+  );
+};
