@@ -54,12 +54,13 @@ class Airflow:
                 start_new_session=True,
             )
 
-    def stop(self) -> None:
-        """End every process group that was started here."""
-        for process in self.processes.values():
+    def stop(self, *components: str) -> None:
+        """End the process groups of components that were started here. Default: all."""
+        processes = [self.processes.pop(name) for name in components or list(self.processes)]
+        for process in processes:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGTERM)
-        for process in self.processes.values():
+        for process in processes:
             try:
                 process.wait(timeout=20)
             except subprocess.TimeoutExpired:
@@ -75,7 +76,7 @@ class Airflow:
             headers={"Content-Type": "application/json", "Authorization": f"Bearer {self.token}"},
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+            return json.loads(answer.read() or "null")
 
     def get(self, path: str) -> Any:
         return self.call("GET", f"/api/v2{path}")

@@ -8,6 +8,7 @@ import os
 import re
 import sqlite3
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -18,7 +19,7 @@ from airflow_sitemaps.operators.links import API_PREFIX
 from tests.support.airflow_processes import Airflow, running
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
 pytestmark = [pytest.mark.system, pytest.mark.long, pytest.mark.timeout(900)]
@@ -44,7 +45,7 @@ for name, timeout in NAMES.items():
         else:
             SitemapTaskGroup("sitemap", sitemap, approval=Approval(timeout=timedelta(seconds=timeout)))
 """
-NAMES = {"allowed": 14_400, "kept": 14_400, "late": 1, "back": 14_400, "nested": 14_400}
+NAMES = dict.fromkeys(("allowed", "kept", "back", "nested", "overridden", "alone"), 14_400) | {"late": 1}
 """DAGs, each with the seconds for which its questions are open."""
 
 
@@ -56,6 +57,10 @@ class Shop:
     folder: Path
     name: str
     group: str = "sitemap"
+    site: str = ""
+
+    def __post_init__(self) -> None:
+        self.site = self.site or self.name
 
     @property
     def decisions(self) -> str:
@@ -64,15 +69,15 @@ class Shop:
     def sql(self, *statements: str) -> None:
         with sqlite3.connect(self.folder / "shop.db") as database:
             for statement in statements:
-                database.execute(statement.format(name=self.name))
+                database.execute(statement.format(name=self.site))
         database.close()
 
-    def run(self) -> str:
-        return str(self.airflow.wait_for_run(self.name, self.airflow.trigger(self.name))["state"])
+    def run(self, conf: dict[str, Any] | None = None) -> str:
+        return str(self.airflow.wait_for_run(self.name, self.airflow.trigger(self.name, conf))["state"])
 
     def locs(self) -> set[str]:
         """The URLs of every file that the index lists."""
-        folder = self.folder / "site" / self.name
+        folder = self.folder / "site" / self.site
 
         def listed(body: bytes) -> list[str]:
             return re.findall(r"<loc>(.*?)</loc>", body.decode())
@@ -88,25 +93,32 @@ class Shop:
         return f"/dags/{quote(self.decisions)}/dagRuns/{quote(run['dag_run_id'])}/taskInstances/{task}"
 
     def question(self) -> dict[str, Any]:
-        """The run of the only question, after a person can answer it.
+        """The run of the only question, after a person can answer it."""
+        (run,) = self.airflow.wait("a question", self.questions)
+        self.wait_for_form(run)
+        return dict(run)
+
+    def wait_for_form(self, run: dict[str, Any], tries: int = 1) -> None:
+        """Wait until a person can answer a question, which was posed this often.
 
         The scheduler takes an answer that it sees before the end of the asking process for a failure of the task.
         """
-        (run,) = self.airflow.wait("a question", self.questions)
-        ended = (
-            f"Received executor event with state success for task instance TaskInstanceKey(dag_id='{self.decisions}'"
-        )
-        self.airflow.wait("the form", lambda: ended in self.airflow.log("scheduler"))
+        key = f"TaskInstanceKey(dag_id='{self.decisions}', task_id='ask', run_id='{run['dag_run_id']}'"
+        ended = f"Received executor event with state success for task instance {key}"
+        self.airflow.wait("the form", lambda: self.airflow.log("scheduler").count(ended) == tries)
         assert self.state(run, "ask") in ("awaiting_input", "deferred")
-        return dict(run)
 
     def detail(self, run: dict[str, Any]) -> dict[str, Any]:
         return dict(self.airflow.get(self.path(run, "ask") + "/-1/hitlDetails"))
 
-    def answer(self, run: dict[str, Any], option: str) -> dict[str, Any]:
-        """Answer by REST, and return the ended run."""
+    def respond(self, run: dict[str, Any], option: str) -> None:
+        """Answer by REST."""
         body = {"chosen_options": [option], "params_input": {}}
         self.airflow.call("PATCH", "/api/v2" + self.path(run, "ask") + "/-1/hitlDetails", body)
+
+    def answer(self, run: dict[str, Any], option: str) -> dict[str, Any]:
+        """Answer by REST, and return the ended run."""
+        self.respond(run, option)
         return self.ended(run)
 
     def ended(self, run: dict[str, Any]) -> dict[str, Any]:
@@ -115,9 +127,10 @@ class Shop:
     def state(self, run: dict[str, Any], task: str) -> str:
         return str(self.airflow.get(self.path(run, task))["state"])
 
-    def log(self, run: dict[str, Any], task: str) -> str:
-        """Everything that a task of a question's run logged."""
-        folder = self.airflow.folder / "home" / "logs" / f"dag_id={self.decisions}" / f"run_id={run['dag_run_id']}"
+    def log(self, run: dict[str, Any], task: str, dag_id: str = "") -> str:
+        """Everything that a task of a run logged. Default: of a question's run."""
+        dag_id = dag_id or self.decisions
+        folder = self.airflow.folder / "home" / "logs" / f"dag_id={dag_id}" / f"run_id={run['dag_run_id']}"
         return "\n".join(log.read_text() for log in sorted((folder / f"task_id={task}").iterdir()))
 
     def page(self, path: str, **query: str) -> Any:
@@ -128,18 +141,16 @@ class Shop:
         return self.airflow.get(self.path(run, "publish") + "/xcomEntries/sitemap_answer?deserialize=true")["value"]
 
 
-@pytest.fixture(scope="module")
-def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
-    folder = tmp_path_factory.mktemp("questions")
+@contextmanager
+def shops(folder: Path, code: str, dags: Collection[str], tables: Mapping[str, int]) -> Iterator[Airflow]:
+    """An Airflow with DAGs, each of which has one DAG of decisions at least, and tables with this number of rows."""
     with sqlite3.connect(folder / "shop.db") as database:
-        for name in NAMES:
-            for table, rows in (("products", PRODUCTS), ("posts", 3)):
-                database.execute(f"CREATE TABLE {name}_{table} (id INTEGER PRIMARY KEY)")
-                database.executemany(f"INSERT INTO {name}_{table} VALUES (?)", [(key,) for key in range(rows)])
+        for table, rows in tables.items():
+            database.execute(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY)")
+            database.executemany(f"INSERT INTO {table} VALUES (?)", [(key,) for key in range(rows)])
     database.close()
     (folder / "dags").mkdir()
-    dags = DAGS.replace("FOLDER", str(folder)).replace("NAMES", repr(NAMES))
-    (folder / "dags" / "shops.py").write_text(dags)
+    (folder / "dags" / "shops.py").write_text(code.replace("FOLDER", str(folder)))
     settings = {
         "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
         "AIRFLOW_CONN_SHOP": json.dumps(
@@ -149,9 +160,17 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     python = os.environ.get("SITEMAPS_AIRFLOW_PYTHON", sys.executable)
     with running(folder, settings, python) as airflow:
         airflow.start("triggerer")  # 3.1 and 3.2 wait for the answer in it
-        airflow.wait("the DAGs", lambda: airflow.get("/dags?limit=100")["total_entries"] == 2 * len(NAMES))
-        for name in NAMES:
+        airflow.wait("the DAGs", lambda: set(dags) <= {dag["dag_id"] for dag in airflow.get("/dags?limit=100")["dags"]})
+        for name in dags:
             airflow.unpause(name)
+        yield airflow
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+    tables = {f"{name}_{table}": rows for name in NAMES for table, rows in (("products", PRODUCTS), ("posts", 3))}
+    code = DAGS.replace("NAMES", repr(NAMES))
+    with shops(tmp_path_factory.mktemp("questions"), code, NAMES, tables) as airflow:
         yield airflow
 
 
@@ -235,6 +254,34 @@ def test_rows_that_are_back_end_the_question(airflow: Airflow) -> None:
 
     assert shop.state(question, "ask") == "skipped"
     assert len(shop.locs()) == PRODUCTS + 4
+
+
+def test_a_permit_for_one_run_ends_the_question(airflow: Airflow) -> None:
+    shop = refused(airflow, "overridden")
+    question = shop.question()
+
+    assert shop.run({"allow": ["shrink:products"]}) == "success"
+    shop.ended(question)
+
+    assert (shop.state(question, "ask"), shop.state(question, "publish")) == ("skipped", "skipped")
+    assert len(shop.locs()) == PRODUCTS - 30 + 4
+
+
+def test_a_question_waits_for_a_triggerer_at_most_where_the_release_needs_one(airflow: Airflow) -> None:
+    airflow.stop("triggerer")
+    shop = refused(airflow, "alone")
+    question = shop.question()
+    needs_one = shop.state(question, "ask") == "deferred"
+    shop.respond(question, "Publish this change")
+    if needs_one:
+        assert shop.run() == "failed", "the scheduler has gone on meanwhile, and the question is open"
+        assert shop.state(question, "ask") == "deferred"
+        airflow.start("triggerer")
+
+    assert shop.ended(question)["state"] == "success"
+    assert len(shop.locs()) == PRODUCTS - 30 + 4
+    if not needs_one:
+        airflow.start("triggerer")
 
 
 def test_a_group_within_a_group_asks_as_well(airflow: Airflow) -> None:
