@@ -63,6 +63,8 @@ def lines(report: Report) -> Iterator[str]:
             f"canary of section {name}: {canary.verdict}; {canary.faulty:,} of {counted(canary.requested, 'page')} faulty"
             f"{f' ({faults})' if faults else ''}{f'; {canary.reason}' if canary.reason else ''}"
         )
+    if report.urls_gone:
+        yield f"the file of gone URLs lists {counted(report.urls_gone, 'URL')}"
     if report.swept:
         yield f"swept {counted(report.swept, 'file')} not referred to any more"
     yield from (f"WARNING {warning}" for warning in report.warnings)

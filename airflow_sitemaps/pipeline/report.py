@@ -160,6 +160,7 @@ class Report(Counts):
         prefixes: The scheme, host and first folder of most URLs, with their numbers after and before the run, estimated
             from about 2,000 URLs of each section. The greatest first. Default: none.
         planned: Names of the sections that the run planned. Default: none.
+        urls_gone: Number of URLs in the file of gone URLs. Default: 0.
         canaries: What the canaries found, by section. Default: none ran.
         format: Version of the report's format. Default: the current one.
     """
@@ -183,6 +184,7 @@ class Report(Counts):
     action: str = "build"
     prefixes: tuple[PrefixCount, ...] = ()
     planned: tuple[str, ...] = ()
+    urls_gone: int = 0
     canaries: Mapping[str, CanaryReport] = field(default_factory=dict)
     format: int = REPORT_FORMAT
 
@@ -279,7 +281,11 @@ def make_report(
     if new is not None:
         fields["committed_at"] = new.committed_at.isoformat()
         fields["index_urls"] = tuple(new.base_url + index.name for index in new.indexes)
-        fields |= {"robots_urls": robots_urls(new), "extra_urls": extra_urls(new)}
+        fields |= {
+            "robots_urls": robots_urls(new),
+            "extra_urls": extra_urls(new),
+            "urls_gone": new.gone.urls if new.gone else 0,
+        }
     return Report(
         generation=new.generation if new is not None else 0,
         previous_generation=old.generation if old is not None else 0,

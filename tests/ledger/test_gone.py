@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
+from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, report_text
 from airflow_sitemaps.errors import PartlyPublishedError
 from airflow_sitemaps.pipeline import build, rollback, stages
 from airflow_sitemaps.pipeline.publish import gone_urls
@@ -91,8 +91,10 @@ def test_a_row_that_left_is_listed_with_the_time_of_its_removal_and_leaves_the_f
     removed = shop.clock.now()
     (entry,) = shop.entries()
     assert (entry.loc, entry.lastmod) == (f"{BASE}p/3", f"{removed:%Y-%m-%dT%H:%M:%SZ}")
-    assert report.urls == 29
-    assert shop.build().result == "unchanged"
+    assert (report.urls, report.urls_gone) == (29, 1)
+    assert "the file of gone URLs lists 1 URL" in report_text.lines(report)
+    again = shop.build()
+    assert (again.result, again.urls_gone) == ("unchanged", 1)
     shop.clock.advance(20 * DAY)
     shop.drop(17, 101)
     shop.build()

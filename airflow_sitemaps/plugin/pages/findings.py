@@ -96,7 +96,7 @@ else:
     PublishedReport = model_of(
         Report,
         "The report of a run, from the asset event.",
-        without=("failures", "prefixes", "planned", "canaries", "format"),
+        without=("failures", "prefixes", "planned", "urls_gone", "canaries", "format"),
         sections=Mapping[str, _sections],
     )
 
