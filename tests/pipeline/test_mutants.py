@@ -30,6 +30,23 @@ SIMULATED = {
 """Seeds of which several notice the lack of a safeguard; the first one did when this was last measured."""
 
 DIRECTED = {
+    "gone URLs without the word of other sections": (
+        "../ledger/test_gone.py::test_a_partial_run_waits_for_the_other_sections"
+    ),
+    "gone URLs that another section lists": (
+        "../ledger/test_gone.py::test_a_url_that_returns_leaves_the_file_in_whatever_section_it_returns"
+    ),
+    "lost words about gone URLs taken for none": (
+        "../ledger/test_gone.py::"
+        "test_a_lost_record_ends_the_file_and_no_url_is_named_until_every_section_has_taken_part"
+    ),
+    "gone URLs listed for ever": (
+        "../ledger/test_gone.py::"
+        "test_a_row_that_left_is_listed_with_the_time_of_its_removal_and_leaves_the_file_after_its_time"
+    ),
+    "words about gone URLs forgotten": (
+        "../ledger/test_gone.py::test_a_full_run_names_nothing_of_the_ranges_that_a_rival_wrote"
+    ),
     "answers to closed questions": "test_questions.py::test_a_late_answer_publishes_nothing",
     "questions left open by unchanged runs": (
         "test_questions.py::test_rows_that_came_back_close_the_question_though_nothing_changed"

@@ -21,6 +21,7 @@ from airflow_sitemaps.pipeline.plan import partial_survey, planner, section_plan
 from airflow_sitemaps.pipeline.publish import (
     commit_files,
     draft,
+    gone_urls,
     promotion,
     public_files,
     publisher,
@@ -30,6 +31,7 @@ from airflow_sitemaps.pipeline.publish import (
 from airflow_sitemaps.pipeline.state import capability_probe, conditional_put, repository
 from airflow_sitemaps.ports import Overwrite, PutOutcomeError, Update
 from airflow_sitemaps.shards import commit, range_actions, ranges, section_commit
+from airflow_sitemaps.shards.gone import GoneUrls, SectionMoves
 from airflow_sitemaps.shards.guards import judgement
 from airflow_sitemaps.shards.layout import shard_name
 from airflow_sitemaps.testing.source import MemorySource
@@ -520,7 +522,46 @@ def _questions_left_open() -> Iterable[Change]:
     yield stages, "close", lambda opened, manifest, names: None
 
 
+def _next_gone(change: Callable[..., tuple[Any, ...]], after: Callable[..., GoneUrls] | None = None) -> Change:
+    """The rule of gone URLs with other arguments, or with another result."""
+    real = gone_urls.next_gone
+
+    def changed(*arguments: Any) -> GoneUrls:
+        found = real(*change(*arguments))
+        return found if after is None else after(found, *arguments)
+
+    return gone_urls, "next_gone", changed
+
+
+def _no_other_section() -> Iterable[Change]:
+    yield _next_gone(lambda before, moves, everyone, now, window: (before, moves, moves.keys(), now, window))
+
+
+def _listed_elsewhere() -> Iterable[Change]:
+    def unlisted(before: Any, moves: Any, *others: Any) -> tuple[Any, ...]:
+        return before, {name: SectionMoves(left={*own.left} - own.listed) for name, own in moves.items()}, *others
+
+    yield _next_gone(unlisted)
+
+
+def _lost_words_are_none() -> Iterable[Change]:
+    yield _next_gone(lambda before, *others: (structs.replace(before, unsure=()), *others))
+
+
+def _for_ever_gone() -> Iterable[Change]:
+    yield _next_gone(lambda *arguments: (*arguments[:-1], timedelta(days=10_000)))
+
+
+def _words_forgotten() -> Iterable[Change]:
+    yield _next_gone(lambda before, *others: (structs.replace(before, words={}), *others))
+
+
 MUTANTS: Final = (
+    Mutant(name="gone URLs without the word of other sections", changes=_no_other_section, profile=PARTIAL),
+    Mutant(name="gone URLs that another section lists", changes=_listed_elsewhere, profile=RARE),
+    Mutant(name="lost words about gone URLs taken for none", changes=_lost_words_are_none, profile=PARTIAL),
+    Mutant(name="gone URLs listed for ever", changes=_for_ever_gone, profile=RARE),
+    Mutant(name="words about gone URLs forgotten", changes=_words_forgotten, profile=PARTIAL),
     Mutant(name="answers to closed questions", changes=_answers_to_closed_questions),
     Mutant(name="questions left open by unchanged runs", changes=_questions_left_open),
     Mutant(name="churn discounted twice by the shrink", changes=_replaced_less_twice),
