@@ -302,8 +302,12 @@ def publish(
     canaries = Canaries(opened)
     try:
         committed = commit(canaries, run_plan, receipts, stored_at)
-    except GuardError as refused:
-        _report_refusal(opened, run_plan, state.manifest(), refused.refusals, receipts, canaries=canaries.reports())
+    except GuardError as error:
+        at_plan = tuple(refusal for failure in run_plan.failures for refusal in failure.refusals)
+        refusals = (*at_plan, *error.refusals)
+        _report_refusal(opened, run_plan, state.manifest(), refusals, receipts, canaries=canaries.reports())
+        if at_plan:
+            raise GuardError(refusal_text(refusals), refusals, run=error.run) from None
         raise
     _discard(sitemap, run_plan)
     return finished(canaries, committed, receipts, started)

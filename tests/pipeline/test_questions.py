@@ -134,6 +134,21 @@ def test_a_run_that_has_nothing_else_to_publish_asks_as_well(shop: Shop) -> None
     assert len(shop.locs()) == 110
 
 
+def test_a_run_asks_about_every_section_if_its_plan_and_its_commit_refuse_one_each(shop: Shop) -> None:
+    build(shop.sitemap(), clock=shop.clock)
+    shop.lose(30)
+    shop.posts[:] = [{**post, "loc": f"https://elsewhere.example/{key}"} for key, post in enumerate(shop.posts)]
+
+    report, asked = shop.run()
+
+    assert report is None
+    assert set(asked) == {"products", "posts"}
+    told = StateRepository(shop.store.open().state).read_report(asked["posts"].refused)
+    assert told is not None
+    assert [refusal.split("'")[1] for refusal in told["refusals"]] == ["products", "posts"]
+    assert [failure["section"] for failure in told["failures"]] == ["products", "posts"]
+
+
 def test_the_question_has_numbers_and_samples(shop: Shop) -> None:
     question = shop.refused()
     opened = OpenSitemap.of(shop.sitemap(), shop.clock, QUIET)

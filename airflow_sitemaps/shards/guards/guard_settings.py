@@ -212,7 +212,7 @@ def _bound(value: float) -> float:
     return math.ceil(value * 100 - 1e-9) / 100
 
 
-def refusal_text(refusals: Sequence[Refusal]) -> str:
+def refusal_text(refusals: Sequence[object]) -> str:
     """Write one message, for an operator, about all refusals."""
     lines = "\n".join(f"  - {refusal}" for refusal in refusals)
     return (
