@@ -60,10 +60,11 @@ def published(site: Site) -> Published:
 
 @pytest.fixture(scope="session")
 def visitors(site: Site) -> Iterator[dict[str, Visitor]]:
-    """The administrator in light and dark, and a user who may only read. No page asks another host for anything."""
+    """The administrator in light and dark, and other users by name. No page asks another host for anything."""
     with chromium() as browser:
         found = {theme: log_in(browser, site.url, "admin", theme=theme) for theme in THEMES}
-        found["viewer"] = log_in(browser, site.url, "viewer")
+        for user in ("viewer", "keeper"):
+            found[user] = log_in(browser, site.url, user)
         yield found
         assert {name: visitor.strangers for name, visitor in found.items() if visitor.strangers} == {}
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.support.airflow_processes import Airflow
 
-USERS = {"admin": "ADMIN", "viewer": "VIEWER"}
+USERS = {"admin": "ADMIN", "viewer": "VIEWER", "keeper": "USER"}
 START_S = 600.0
 DAGS = Path(__file__).parent / "dags"
 DAG_FILES = 12
