@@ -470,6 +470,27 @@ def test_a_blocked_section_beside_unchanged_ones_leaves_the_last_generation_live
     assert problem["detail"] == "Offers shrank 3,000 → 600."
 
 
+def test_a_section_that_a_later_run_published_is_no_longer_named_as_blocked(admin: Client, session: Session) -> None:
+    """Two sections are blocked, and the answer to a question publishes one of them."""
+    guards = [
+        Refusal(guard="shrink", section="offers", message="offers shrank 3,000 → 600", value=0.8),
+        Refusal(guard="canary", section="news", message="news has faulty pages"),
+    ]
+    error = PartlyPublishedError("", report=replace(report(1), result="refused"), failures=failures_of(guards))
+    pushed = {FAILED: failure_facts(error), REFUSED: refusal_facts(error)}
+    asset = published(session, Ran(2, state="failed", publish="failed", pushed=pushed))
+    answered = report(2, planned=("offers",), sections={"offers": SectionReport(), "news": SectionReport()})
+    add_event(session, asset, "shop__sitemap__decisions", extra(answered), NOW, run="run-7")
+    add_dag(session, "shop__sitemap__decisions")
+    session.commit()
+
+    (problem,) = shown(admin)["problem_list"]
+
+    assert problem["title"] == "Last run of section news blocked by a safety check (canary)"
+    assert problem["permits"] == ["canary:news"]
+    assert problem["detail"] == "News has faulty pages. The files of the last run that succeeded stay public."
+
+
 def test_files_that_a_run_restored_are_counted_as_written(admin: Client, session: Session) -> None:
     """U24."""
     asset = add_asset(session, URI, "shop")

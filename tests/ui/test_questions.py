@@ -89,6 +89,7 @@ def test_the_assigned_user_answers_and_is_named_afterwards(
 
     visitor = visitors["light"]
     page = visitor.sitemap(uri_of(site, "leases"), "guards")
+    expect(page.get_by_role("button", name="Override")).to_have_text("Override “canary:houses” for one run")
     rows = page.get_by_test_id("guard-results")
     expect(rows).to_have_count(4)
     kept, allowed, refused, first = rows.all()

@@ -105,9 +105,11 @@ def _of_outcomes(snapshot: Snapshot) -> list[Problem]:
 
 
 def _refused(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> Problem:
-    guards = sorted({refusal.guard for refusal in outcome.refusals if refusal.guard})
+    settled = {section.name for section in snapshot.sections}.difference(names)  # by a later run, or an answer
+    refusals = [refusal for refusal in outcome.refusals if refusal.section not in settled]
+    guards = sorted({refusal.guard for refusal in refusals if refusal.guard})
     named = f" ({', '.join(guards)})" if guards else ""
-    said = [*(refusal.message for refusal in outcome.refusals), *outcome.reasons[:SHOWN]]
+    said = [*(refusal.message for refusal in refusals), *outcome.reasons[:SHOWN]]
     return _of_run(
         outcome,
         severity="error",
@@ -116,7 +118,7 @@ def _refused(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> P
         detail=_joined([*said, _live(snapshot, outcome, names)]),
         next_step=ANSWER if outcome.questions else CHECK_DATA,
         questions=outcome.questions,
-        permits=[refusal.permit for refusal in outcome.refusals if refusal.permit],
+        permits=[refusal.permit for refusal in refusals if refusal.permit],
         sections=names,
     )
 
@@ -147,9 +149,8 @@ def _title(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str], what: 
     of_dag = f" of {outcome.run.dag_id}" if len(snapshot.publishers) > 1 and outcome.run.dag_id else ""
     if outcome.is_partial:
         return f"Last run{of_dag} {what} for {_listed(names)}{why}; the other sections are published"
-    if len(names) < len(snapshot.sections):
-        return f"Last run{of_dag} of {_listed(names)} {what}{why}"
-    return f"Last run{of_dag} {what}{why}"
+    of_sections = f" of {_listed(names)}" if len(names) < len(snapshot.sections) else ""
+    return f"Last run{of_dag}{of_sections} {what}{why}"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -160,9 +161,8 @@ def _listed(names: Sequence[str]) -> str:
 def _live(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> str:
     if not outcome.is_partial and len(names) == len(snapshot.sections):
         return _still_live(snapshot)
-    if any(section.published for section in snapshot.sections if section.name in names):
-        return "The files of the last run that succeeded stay public"
-    return ""
+    is_published = any(section.published for section in snapshot.sections if section.name in names)
+    return "The files of the last run that succeeded stay public" if is_published else ""
 
 
 def _still_live(snapshot: Snapshot) -> str:
