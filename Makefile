@@ -27,7 +27,7 @@ $(READY): requirements.lock pyproject.toml
 
 venv: $(READY)  ## The environment, in .venv, from requirements.lock
 
-demo: $(READY)  ## Real places to a sitemap on S3 by a real Airflow, with changes and a broken load; leaves demo-site/
+demo: $(READY)  ## Real places to a sitemap on S3 by a real Airflow, with changes, a broken load, a question; leaves demo-site/
 	$(BIN)/airflow-sitemaps demo
 
 test: $(READY)  ## The quick suite: all that is pure, live databases, stores, a short simulation, README's DAG; about ten minutes

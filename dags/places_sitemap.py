@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 
 from airflow.sdk import dag
 
-from airflow_sitemaps import Observed, S3Store, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
+from airflow_sitemaps import Approval, Observed, S3Store, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
 
 SITE = "https://places.example"
 
@@ -56,7 +56,7 @@ sitemap = Sitemap(
     tags=["sitemap"],
 )
 def places_sitemap() -> None:
-    SitemapTaskGroup("sitemap", sitemap)
+    SitemapTaskGroup("sitemap", sitemap, approval=Approval())
 
 
 places_sitemap()

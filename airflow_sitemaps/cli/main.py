@@ -212,7 +212,7 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--site", default="demo-site", metavar="FOLDER", help="folder for the published files")
     demo.add_argument("--work", default=".demo", metavar="FOLDER", help="folder for the database and Airflow's home")
     demo.add_argument("--places", type=int, default=None, metavar="N", help="load only N places, for a quick try")
-    text = "serve Airflow's UI over the runs of the last demonstration (port 8080)"
+    text = "run Airflow with its UI over the last demonstration (port 8080)"
     demo.add_argument("--page", type=int, nargs="?", const=8080, default=0, metavar="PORT", help=text)
     return result
 

@@ -9,6 +9,9 @@ import gzip
 import json
 import logging
 import os
+import shutil
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 BUCKET: Final = "places-web"
 SITE: Final = "site/"
@@ -29,6 +32,10 @@ SITEMAP: Final = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 REGION: Final = "us-east-1"
 USER: Final = "demo-user"
 PASSWORD: Final = "demo-password"  # noqa: S105 - the in-process server takes any
+
+
+STOP_S: Final = 60
+"""Seconds that Airflow has to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,8 @@ class Bucket:
         }
 
     def download(self, prefix: str, folder: Path) -> int:
-        """Copy all objects under a prefix to a folder, and return their size in bytes."""
+        """Replace a folder by all objects under a prefix, and return their size in bytes."""
+        shutil.rmtree(folder, ignore_errors=True)
         total = 0
         for name in self.look(prefix):
             body = self.client.get_object(Bucket=BUCKET, Key=prefix + name)["Body"].read()
@@ -169,10 +177,14 @@ class DemoError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagRun:
-    """A DAG run that ended: ``seconds`` with the start of Airflow included, and the states of its tasks."""
+    """A DAG run that ended: ``seconds`` with the start of Airflow included, the states of its tasks, the open questions.
+
+    Each question is its subject and its body, in Markdown.
+    """
 
     seconds: float
     tasks: Mapping[str, str]
+    questions: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,17 +235,46 @@ class Home:
         document = json.loads(result.read_text())
         if document["state"] != state:
             raise DemoError(f"run {number} of the DAG {dag_id!r} ended as {document['state']!r}; its log is {log}")
-        return DagRun(seconds=seconds, tasks=document["tasks"])
+        return DagRun(seconds=seconds, tasks=document["tasks"], questions=document["questions"])
 
     def show(self, port: int) -> int:
-        """Serve Airflow's UI to this machine until Ctrl-C, and return the exit status."""
-        command = [sys.executable, "-m", "airflow", "api-server", "--host", "127.0.0.1", "--port", str(port)]
-        log = self.work / "api-server.log"
-        with log.open("wb") as stream, suppress(KeyboardInterrupt):
-            return subprocess.run(  # noqa: S603 - Airflow's own command
-                command, env=self.environment(), stdout=stream, stderr=subprocess.STDOUT, check=False
-            ).returncode
-        return 0
+        """Run all of Airflow, with its UI for this machine only, until Ctrl-C, and return the exit status.
+
+        Raises:
+            DemoError: The port is in use.
+        """
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError as error:
+            raise DemoError(
+                f"port {port} is not free: {error.strerror}. Give another one: --page {port + 1}"
+            ) from error
+        url = f"http://127.0.0.1:{port}"
+        environment = {
+            **self.environment(),
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))),
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(port),
+            "AIRFLOW__API__BASE_URL": url,
+            "AIRFLOW__API__WORKERS": "1",
+        }
+        command = [sys.executable, "-m", "airflow", "standalone"]
+        with (self.work / "airflow.log").open("wb") as log:
+            process = subprocess.Popen(  # noqa: S603 - Airflow's own command
+                command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        for number in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal ends it, too
+            signal.signal(number, signal.default_int_handler)
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)  # its processes get one signal, from it; after two the scheduler hangs
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_S)
+            return 0
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def dags_folder() -> Path:
@@ -245,6 +286,8 @@ def dags_folder() -> Path:
 def main(file: str, dag_id: str, result: str) -> None:
     """Run the DAG once."""
     from airflow_sitemaps.airflow_compat import DagBag, configuration, initdb
+    from airflow_sitemaps.operators.publish import SitemapPublishOperator
+    from airflow_sitemaps.pipeline.approvals import open_texts
 
     database = configuration().get("database", "sql_alchemy_conn").removeprefix("sqlite:///")
     if not Path(database).exists():
@@ -252,12 +295,16 @@ def main(file: str, dag_id: str, result: str) -> None:
     bag = DagBag(file)
     if bag.import_errors:
         sys.exit("\n".join(bag.import_errors.values()))
-    run = bag.dags[dag_id].test()
+    dag = bag.dags[dag_id]
+    run = dag.test()
     tasks = {
         f"{task.task_id}[{task.map_index}]" if task.map_index >= 0 else task.task_id: str(task.state)
         for task in run.get_task_instances()
     }
-    Path(result).write_text(json.dumps({"state": str(run.state.value), "tasks": tasks}))
+    publishers = [task for task in dag.tasks if isinstance(task, SitemapPublishOperator)]
+    questions = [text for publisher in publishers for text in open_texts(publisher.sitemap)]
+    document = {"state": str(run.state.value), "tasks": tasks, "questions": questions}
+    Path(result).write_text(json.dumps(document))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""The steps of the demonstration, printed as they run: build, changes, nothing new, a broken load. All numbers are measured."""
+"""The steps of the demonstration, printed as they run. All numbers are measured.
+
+A first build, changes, nothing new, a broken load and its repair, and a refused change that a person may allow.
+"""
 
 from __future__ import annotations
 
@@ -101,8 +104,9 @@ def run(*, site: str, work: str, places: int | None = None) -> bool:
             well = _changes(scene)
             well = _broken_load(scene) and well
             total = bucket.download(SITE, folder)
+            well = _verdict(scene, read_site(folder, BASE_URL), _expected(engine)) and well
+            well = _question(scene) and well
             bucket.download(STATE, home / "state")
-        well = _verdict(scene, read_site(folder, BASE_URL), _expected(engine)) and well
     except DemoError as error:
         console.print(f"[red]{error}[/red]")
         return False
@@ -113,8 +117,7 @@ def run(*, site: str, work: str, places: int | None = None) -> bool:
         f"\nAll of this took {time.monotonic() - started:.0f} s.\n"
         f"  The published files, {size(total)}:  [bold]{site}/[/bold], beginning with {site}/sitemap.xml\n"
         f"  The logs of the runs:  {work}/run-1.log and so on\n"
-        f"  The page Sitemaps in Airflow's UI, with these runs:  [bold]{command}[/bold]\n"
-        "  (it says Not verified, because no run verifies; no scheduler runs, so that its buttons start nothing)"
+        f"  Airflow's UI, with the page Sitemaps and the question to answer:  [bold]{command}[/bold]"
     )
     return well
 
@@ -125,13 +128,23 @@ def show(*, site: str, work: str, port: int) -> bool:
     if not (home / "state").is_dir() or not folder.is_dir():
         print(f"There is no demonstration in {site} and {work}. Run the command without --page first.")
         return False
+    areas = ((SITE, folder), (STATE, home / "state"))
     with serve() as bucket:
-        bucket.upload(SITE, folder)
-        bucket.upload(STATE, home / "state")
-        print(f"Open http://localhost:{port}/plugin/sitemaps in half a minute; only this machine can. Ctrl-C ends it.")
-        status = _airflow(home, bucket).show(port)
+        for area in areas:
+            bucket.upload(*area)
+        print(
+            f"Open http://127.0.0.1:{port} in a minute; only this machine can. Its home page lists the question under\n"
+            "Required Actions, and Browse has the page Sitemaps. Ctrl-C ends it."
+        )
+        try:
+            status = _airflow(home, bucket).show(port)
+        except DemoError as error:
+            print(error)
+            return False
+        for area in areas:  # an answer is there the next time
+            bucket.download(*area)
     if status:
-        print(f"Airflow's API server ended with status {status}; its log is {work}/api-server.log. Is the port in use?")
+        print(f"Airflow ended with status {status}; its log is {work}/airflow.log.")
     return status == 0
 
 
@@ -143,7 +156,7 @@ def _airflow(home: Path, bucket: Bucket) -> Home:
     return Home(
         work=home,
         dags=home / "dags",
-        warehouse_url=_warehouse(home),
+        warehouse_url=f"{_warehouse(home)}?access_mode=read_only",  # so that several tasks can read
         endpoint=bucket.endpoint,
         settings={"PLACES_STORE": "s3://places-web/site", "PLACES_MAX_URLS": str(MAX_URLS)},
     )
@@ -194,13 +207,11 @@ def _broken_load(scene: Scene) -> bool:
     scene.engine.dispose()
     scene.say("\nA load breaks: a third of the places are missing.")
     refused = scene.run(4, "after the broken load", state="failed")
-    for reason in refused.report["refusals"]:
-        scene.say(f"  {reason}")
+    for failure in refused.report["failures"]:
+        scene.say(f"  {failure['message']}")
     scene.say(
         f"  Files that changed: {refused.files.changed + refused.files.new + refused.files.gone}. "
         "Crawlers see the sitemap of run 3.\n"
-        "  The operator now either repairs the load, or, if the rows are meant to go, lets one run pass:\n"
-        "  the button Override on the run's page, or the param allow with the permit that the refusal names.\n"
     )
     warehouse.restore(scene.engine)
     scene.engine.dispose()
@@ -209,6 +220,22 @@ def _broken_load(scene: Scene) -> bool:
     return (
         not (refused.files.changed or refused.files.new or refused.files.gone) and again.report["result"] == "unchanged"
     )
+
+
+def _question(scene: Scene) -> bool:
+    """Give up places on purpose, and show what Airflow asks. Return whether it asks about the one section."""
+    from rich.markdown import Markdown
+    from rich.panel import Panel
+
+    from airflow_sitemaps.demo import warehouse
+
+    number = warehouse.give_up(scene.engine)
+    scene.engine.dispose()
+    scene.say(f"\nThe site gives up {number:,} small places, on purpose. A guard cannot know that, so Airflow asks.")
+    refused = scene.run(6, "after that", state="failed")
+    for subject, body in refused.run.questions:
+        scene.console.print(Panel(Markdown(body), title=f"Required Actions: {subject}"))
+    return len(refused.run.questions) == 1
 
 
 def _expected(engine: Engine) -> int:

@@ -251,6 +251,13 @@ def questions_of(sitemap: Sitemap, *, clock: Clock = SYSTEM_CLOCK) -> dict[str, 
     return open_questions(OpenSitemap.of(sitemap, clock, QUIET).state.manifest(), clock.now())
 
 
+def open_texts(sitemap: Sitemap, *, clock: Clock = SYSTEM_CLOCK) -> list[tuple[str, str]]:
+    """Return the subject and the body of each open question."""
+    opened = OpenSitemap.of(sitemap, clock, QUIET)
+    opens = open_questions(opened.state.manifest(), clock.now()).values()
+    return [question_text(staged_plan(opened, question.run)[0], question) for question in opens]
+
+
 def staged_plan(opened: OpenSitemap, run: str) -> tuple[Plan, list[str], datetime | None]:
     """Read a staged change: its plan, the keys of its receipts, and the store's time at which the plan was stored."""
     plan, stored_at = opened.state.stored_plan(plan_key(run))

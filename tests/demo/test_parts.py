@@ -72,6 +72,25 @@ def test_a_load_that_breaks_is_repaired(
     engine.dispose()
 
 
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_the_smallest_places_without_a_native_name_are_given_up(
+    dialect: str, tmp_path: Path, world: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unnamed = [place for place in world if place["native_name"] is None]
+    places = unnamed[:30] + [place for place in world if place["native_name"] is not None][:50]
+    monkeypatch.setattr(warehouse, "real_places", lambda limit: places)
+    engine = sa.create_engine(f"{dialect}:///{tmp_path / 'places.db'}")
+    warehouse.load(engine)
+
+    assert warehouse.give_up(engine) == 20
+
+    gone = {place["id"] for place in sorted(unnamed[:30], key=lambda place: (place["population"], place["id"]))[:20]}
+    with engine.connect() as connection:
+        left = {row[0] for row in connection.execute(sa.text("SELECT id FROM places"))}
+    engine.dispose()
+    assert left == {place["id"] for place in places} - gone
+
+
 def test_places_are_real_and_names_multilingual(world: list[dict[str, Any]]) -> None:
     found = {place["name"]: place for place in world}
 
