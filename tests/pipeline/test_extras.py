@@ -28,8 +28,10 @@ def recent_locs(world: World) -> list[str]:
     return [e.loc for e in read(world.public()["recent.xml.gz"][0]).entries]
 
 
-def test_recent_entries_stand_in_one_file_newest_first(world):
-    world.build()
+def test_recent_entries_stand_in_one_file_newest_first(world, caplog):
+    with caplog.at_level("INFO"):
+        world.build()
+    assert "recent.xml.gz, recent.atom, recent.rss, recent-media.rss of the last 3 days: 2 URLs" in caplog.text
     assert recent_locs(world) == [f"{BASE}p/{n}" for n in (14, 13)]
     recent = read(world.public()["recent.xml.gz"][0])
     assert not recent.problems

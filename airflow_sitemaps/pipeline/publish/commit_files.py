@@ -23,6 +23,7 @@ from airflow_sitemaps.pipeline.state.repository import GZIP, bounded_time, run_d
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, markup
 from airflow_sitemaps.protocol.entry import MAX_INDEXES
+from airflow_sitemaps.quantities import counted, duration
 from airflow_sitemaps.shards.layout import (
     FEED_NAMES,
     GONE,
@@ -248,9 +249,8 @@ def _with_extras(
         entries = feeds.newest(recent, sitemap.index_limits, sitemap.index_limits.max_urls)
     contents = _contents(sitemap, entries, _texts(opened, old, receipts, entries))
     files = tuple(file(name, content, listed=name == RECENT) for name, content in contents)
-    if files:
-        names = ", ".join(each.name for each in files)
-        log.info("%d entries changed within the last %s; they are listed in %s", len(entries), window, names)
+    if names := ", ".join(each.name for each in files):
+        log.info("%s of the last %s: %s", names, duration(window.total_seconds()), counted(len(entries), "URL"))
     gone = gone_urls(opened.store.state, new.gone) if sitemap.gone is not None else None
     if gone is not None and (urlset := gone_urlset(gone, sitemap.index_limits)) is not None:
         files = (*files, file(GONE, urlset, listed=True))
