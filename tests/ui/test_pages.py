@@ -53,7 +53,7 @@ def test_the_list(published: Published, visitors: dict[str, Visitor], pictures: 
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_one_sitemap(published: Published, visitors: dict[str, Visitor], pictures: Path, theme: str) -> None:
+def test_one_sitemap(published: Published, visitors: dict[str, Visitor], theme: str) -> None:
     visitor = visitors[theme]
     page = visitor.sitemap(published.asset("shop"))
 
@@ -68,7 +68,6 @@ def test_one_sitemap(published: Published, visitors: dict[str, Visitor], picture
     expect(crumbs.get_by_role("link")).to_have_text(["Sitemaps", "shop.example/sitemap.xml"])
     expect(page).to_have_title("shop.example/sitemap.xml - Airflow")
     fits(page)
-    visitor.picture(pictures / f"sitemap-{theme}.png")
     for title in PANELS.values():
         panel = page.get_by_role("region", name=title, exact=True)
         expect(panel).to_be_visible()
@@ -79,28 +78,23 @@ def test_one_sitemap(published: Published, visitors: dict[str, Visitor], picture
     expect(page.get_by_test_id("map-products")).to_be_visible()
     expect(page.get_by_text("Roll back to 1")).to_be_visible()
     fits(page)
-    visitor.picture(pictures / f"open-{theme}.png")
     assert not visitor.errors
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_tabs_of_a_dag_and_a_run(
-    published: Published, visitors: dict[str, Visitor], pictures: Path, theme: str
-) -> None:
+def test_the_tabs_of_a_dag_and_a_run(published: Published, visitors: dict[str, Visitor], theme: str) -> None:
     visitor = visitors[theme]
     page = visitor.visit("/dags/shop")
     page.get_by_role("link", name="Sitemap", exact=True).click()
     expect(page.get_by_role("heading", name="shop.example/sitemap.xml")).to_be_visible()
     expect(page.get_by_test_id("section-state")).to_have_count(2)
     fits(page)
-    visitor.picture(pictures / f"dag-{theme}.png")
 
     page = visitor.visit(run_page("shop", published.first_run))
     expect(page.get_by_role("heading", name="Result")).to_be_visible()
     expect(page.get_by_text("4 of 4 batches done")).to_be_visible()
     expect(page.get_by_text("products 1/3 (10 shards)")).to_be_visible()
     fits(page)
-    visitor.picture(pictures / f"run-{theme}.png")
     assert not visitor.errors
 
 
