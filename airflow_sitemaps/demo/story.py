@@ -134,7 +134,7 @@ def show(*, site: str, work: str, port: int) -> bool:
             bucket.upload(*area)
         print(
             f"Open http://127.0.0.1:{port} in a minute; only this machine can. Its home page lists the question under\n"
-            "Required Actions, and Browse has the page Sitemaps. Ctrl-C ends it."
+            "Required Actions; Sitemaps in the navigation shows the runs. Ctrl-C ends it."
         )
         try:
             status = _airflow(home, bucket).show(port)

@@ -251,11 +251,10 @@ def questions_of(sitemap: Sitemap, *, clock: Clock = SYSTEM_CLOCK) -> dict[str, 
     return open_questions(OpenSitemap.of(sitemap, clock, QUIET).state.manifest(), clock.now())
 
 
-def open_texts(sitemap: Sitemap, *, clock: Clock = SYSTEM_CLOCK) -> list[tuple[str, str]]:
+def open_texts(sitemap: Sitemap) -> list[tuple[str, str]]:
     """Return the subject and the body of each open question."""
-    opened = OpenSitemap.of(sitemap, clock, QUIET)
-    opens = open_questions(opened.state.manifest(), clock.now()).values()
-    return [question_text(staged_plan(opened, question.run)[0], question) for question in opens]
+    opened = OpenSitemap.of(sitemap, SYSTEM_CLOCK, QUIET)
+    return [question_text(staged_plan(opened, each.run)[0], each) for each in questions_of(sitemap).values()]
 
 
 def staged_plan(opened: OpenSitemap, run: str) -> tuple[Plan, list[str], datetime | None]:
