@@ -93,9 +93,7 @@ def write_batch(opened: OpenSitemap, plan: Plan, number: int) -> Written:
     progress.start(f"write {section.name}", batch.rows, "rows")
     with (
         system_allocator(),
-        nullcontext()
-        if ledger is None
-        else earlier_parts(opened.store.state, planned, ledger, batch.actions) as earlier,
+        nullcontext() if ledger is None else earlier_parts(opened.store, planned, ledger, batch.actions) as earlier,
         config.open(section=section.name) as source,
         UploadPool() as uploads,
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import InvalidSitemapError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_sitemaps.ledger.join import EarlierRows, RangeLedger
-    from airflow_sitemaps.ports import ObjectStore
+    from airflow_sitemaps.ports import ObjectStore, Store
     from airflow_sitemaps.shards.manifest import LedgerPart
     from airflow_sitemaps.shards.plan import LedgerPlan, OldShard, SectionPlan
 
@@ -32,10 +33,11 @@ PARQUET: Final = "application/vnd.apache.parquet"
 class EarlierParts:
     """What is known of the URLs of a batch's ranges, in their order.
 
-    A part that is missing or damaged counts like none: its URLs and dates come from the shard's body.
+    A part that is missing or damaged counts like none: its URLs and dates come from the shard's body. So do they after the
+    whole state was lost, from the public files.
     """
 
-    state: ObjectStore
+    store: Store
     ledger: LedgerPlan
     olds: tuple[tuple[OldShard, ...], ...]
     finds_left: Iterator[bool]
@@ -63,7 +65,7 @@ class EarlierParts:
 
     def lost(self, number: int) -> bool:
         """Return whether a part of the range was lost, so that its URLs could not be judged."""
-        return any(old.body in self._lost for old in self.olds[number])
+        return bool(self.ledger.adopted) or any(old.body in self._lost for old in self.olds[number])
 
     def each(self) -> Iterator[EarlierRows | None]:
         """Yield the rows of the old shards of each range. Equal ones, of a section laid out from scratch, are read once."""
@@ -71,6 +73,14 @@ class EarlierParts:
 
         last: tuple[OldShard, ...] = ()
         rows: EarlierRows | None = None
+        if names := self.ledger.adopted:
+            log.warning(
+                "what the ledger recorded of the URLs of %s is lost: their dates come from there", ", ".join(names)
+            )
+            tables = [rows_of_body(self.store.public, name) for name in names]
+            rows = EarlierRows.of(tables, self.ledger.kind, [True] * len(tables) if self.ledger.dates else [])
+            yield from repeat(rows, len(self.olds))
+            return
         for olds in self.olds:
             if olds != last:
                 # A lost part was observed all the same: the body has its dates.
@@ -84,24 +94,24 @@ class EarlierParts:
         if old.part is not None:
             names = [*codec.JOINED, *(["lastmod"] if self.ledger.dates or self.ledger.compared else [])]
             names += ["key"] if self.ledger.finds_left else []
-            rows = read_part(self.state, old.part, names)
+            rows = read_part(self.store.state, old.part, names)
             if rows is not None:
                 self._intact[old.part.body] = old.part
                 return rows
             self._lost.add(old.body)
-        return rows_of_body(self.state, old.body)
+        return rows_of_body(self.store.state, old.body)
 
 
 @contextmanager
 def earlier_parts(
-    state: ObjectStore, plan: SectionPlan, ledger: LedgerPlan, positions: Sequence[int]
+    store: Store, plan: SectionPlan, ledger: LedgerPlan, positions: Sequence[int]
 ) -> Iterator[EarlierParts]:
     """Read the old parts of the ranges at some positions of a plan with a ledger, one range ahead."""
     olds = tuple(ledger.olds or plan.actions[position].olds for position in positions)
     alone = plan.olds_continued_once
     finds_left = (ledger.finds_left and all(old.body in alone for old in own) for own in olds)
-    parts = EarlierParts(state, ledger, olds, finds_left)
-    if not any(olds):
+    parts = EarlierParts(store, ledger, olds, finds_left)
+    if not (any(olds) or ledger.adopted):
         parts.coming = parts.each()
         yield parts
         return
@@ -126,13 +136,13 @@ def read_part(state: ObjectStore, part: LedgerPart, columns: list[str] | None = 
     return None
 
 
-def rows_of_body(state: ObjectStore, body: str) -> pa.Table:
+def rows_of_body(objects: ObjectStore, body: str) -> pa.Table:
     """Return the URLs and lastmods of a shard without a part; none, with a line in the log, if its body is damaged too."""
     from airflow_sitemaps.ledger import part as codec  # noqa: PLC0415 - pyarrow is loaded where work is done
 
-    stored, content = state.get(body), b""
+    stored, content = objects.get(body), b""
     try:
         content = b"" if stored is None else gzip.decompress(stored.body, max_byte_size=CURRENT.max_byte_size)
     except InvalidSitemapError as error:
-        log.warning("%s is damaged (%s): its URLs count as new", state.url(body), error)
+        log.warning("%s is damaged (%s): its URLs count as new", objects.url(body), error)
     return codec.rows_of_body(content, is_text=body.endswith(".txt.gz"))

@@ -94,11 +94,15 @@ class OpenSitemap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext(OpenSitemap):
-    """The input of the plan of a run. The manifest is None before the first commit; the listing is by name."""
+    """The input of the plan of a run. The manifest is None before the first commit; the listing is by name.
+
+    ``adopted`` are the public names of another sitemap, or of this one after its state was lost, that the run takes over.
+    """
 
     manifest: Manifest | None
     listing: Mapping[str, ObjectInfo]
     request: RunRequest
+    adopted: tuple[str, ...] = ()
 
     def of_section(self, section: Section, source: Source) -> SectionContext:
         """Return the input of the plan of one section."""

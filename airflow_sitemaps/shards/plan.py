@@ -65,10 +65,13 @@ class DatePlan(Record, frozen=True, kw_only=True):
     Attributes:
         since: Time of the section's last published run. Default: None, its dates begin with this run.
         keep: Whether changed URLs keep their dates.
+        lost: Number of listed URLs whose dates begin again, because only public files have them, and too many to compare
+            with. Counting ends soon after the limit. Default: 0, none.
     """
 
     since: Moment | None = None
     keep: bool = False
+    lost: Count = 0
 
 
 class LedgerPlan(Record, frozen=True, kw_only=True):
@@ -79,6 +82,7 @@ class LedgerPlan(Record, frozen=True, kw_only=True):
         kind: Name of the expression of its fingerprints. Fingerprints of different kinds are not compared.
         olds: The old shards that every range continues, if the section is laid out from scratch. Default: none, each range
             has its own.
+        adopted: Names of this pipeline's own public files that every range continues, if its state was lost. Default: none.
         dates: How to date the entries. Default: None, their dates are those of a column.
         compared: How to compare the dates of a column with the columns that make the page. Default: None, it is not done.
         finds_left: Whether the run looks for URLs whose rows left the source. It does not if code or layout changed.
@@ -87,6 +91,7 @@ class LedgerPlan(Record, frozen=True, kw_only=True):
     at: Moment
     kind: str
     olds: tuple[OldShard, ...] = ()
+    adopted: tuple[RelativePath, ...] = ()
     dates: DatePlan | None = None
     compared: DatePlan | None = None
     finds_left: bool = False

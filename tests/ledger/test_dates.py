@@ -207,20 +207,100 @@ def test_splits_and_merges_keep_the_dates():
     assert dates(world) == {"0": second, "90": second, "10": None, "80": None} | {str(k): third for k in range(1, 8)}
 
 
-def test_a_new_layout_keeps_the_dates(monkeypatch):
+def test_a_new_path_keeps_ranges_and_dates_of_any_number(monkeypatch):
     world = world_of(range(12))
     world.build()
     world.rows[0]["title"] = "x"
     world.clock.advance(HOUR)
     second = run_time(world)
     world.build()
+    before, ranges = lines(world), [shard.range for shard in manifest_of(world).sections["pages"].shards]
+    monkeypatch.setattr(sys.modules[plan_section.__module__], "MOST_JOINED", 3)
     world.section_settings["path"] = "de/"
     world.clock.advance(HOUR)
-    world.build()
+    report = world.build()
+    assert report.warnings == ()
+    assert (report.shards.created, report.shards.removed) == (len(ranges), len(ranges))
+    assert set(report.sections["pages"].reasons) == {"the section's path or format changed"}
+    assert lines(world) == before
+    assert [shard.range for shard in manifest_of(world).sections["pages"].shards] == ranges
     assert {url: date for url, date in dates(world).items() if date} == {"0": second}
-    monkeypatch.setattr(sys.modules[plan_section.__module__], "MOST_JOINED", 3)
+    assert all(file.name.startswith("de/pages-") for file in manifest_of(world).files())
+    assert world.build().result == "unchanged"
+    world.rows[5]["id"], world.rows[5]["title"] = 100, "moved, in the run that also changes the path"
+    world.rows.extend(row(key) for key in range(13, 20))
     world.section_settings["path"] = "fr/"
-    assert "the observed dates of 12 URLs begin again" in " ".join(world.build().warnings)
+    world.clock.advance(HOUR)
+    world.build()
+    assert len(dates(world)) == 19
+    assert [lines(world)[loc][3:] == line[3:] for loc, line in before.items()].count(False) == 1  # its key moved
+
+
+def test_a_new_key_begins_the_dates_of_a_large_section_again(monkeypatch):
+    world = world_of(range(12))
+    world.build()
+    world.rows[0]["title"] = "x"
+    world.clock.advance(HOUR)
+    second = run_time(world)
+    world.build()
+    for letter, begun in (("a", {"0": second}), ("b", {})):
+        for each in world.rows:
+            each["id"] = f"{letter}{each['id']}" if letter == "a" else int(each["id"][1:])
+        warnings = " ".join(world.build().warnings)
+        assert ("the observed dates of 12 URLs begin again" in warnings) == (not begun)
+        assert {url: date for url, date in dates(world).items() if date} == begun
+        monkeypatch.setattr(sys.modules[plan_section.__module__], "MOST_JOINED", 3)
+
+
+def without_state(**settings: Any) -> tuple[World, str]:
+    """A site with one date whose state is lost; return it with the date."""
+    world = world_of(range(12), **settings)
+    world.build()
+    world.rows[3]["title"] = "x & y"
+    world.clock.advance(HOUR)
+    second = run_time(world)
+    world.build()
+    world.config.state.objects.clear()
+    world.clock.advance(HOUR)
+    return world, second
+
+
+def test_after_the_state_is_lost_an_adoption_takes_the_dates_of_the_public_files_over(caplog):
+    world, second = without_state()
+    world.rows.append(row(50, title="new"))
+    now = run_time(world)
+    report = world.build(adopt=True)
+    assert {url: date for url, date in dates(world).items() if date} == {"3": second, "50": now}
+    assert {loc for loc, line in lines(world).items() if line.first_listed is not None} == {f"{BASE}p/50"}
+    assert "whether 12 URLs changed is not known" in " ".join(report.warnings)
+    assert "pages-00001.xml.gz, pages-00002.xml.gz, pages-00003.xml.gz is lost" in caplog.text
+    world.clock.advance(HOUR)
+    assert world.build().result == "unchanged"
+    world.rows[4]["title"] = "y"
+    third = run_time(world)
+    world.build()
+    assert {url: date for url, date in dates(world).items() if date} == {"3": second, "4": third, "50": now}
+
+
+def test_dates_of_more_public_files_than_a_task_compares_begin_again_only_with_a_permit(monkeypatch):
+    monkeypatch.setattr(sys.modules[plan_section.__module__], "MOST_JOINED", 6)
+    world, _ = without_state(guards=Guards())
+    before = world.public()
+    with pytest.raises(GuardError, match=r"its public files list 10 URLs or more.*--allow redated:pages"):
+        world.build(adopt=True)
+    assert world.public() == before
+    world.build(adopt=True, allow=["redated:pages"])
+    assert set(dates(world).values()) == {None}
+
+
+def test_an_adoption_takes_no_dates_of_another_owner_or_section_over():
+    world, _ = without_state(settings={"owner": "shop"})
+    world.settings["owner"] = "another"
+    world.build(adopt=True)
+    assert set(dates(world).values()) == {None}
+    world, _ = without_state()
+    world.section_settings["path"] = "de/"
+    world.build(adopt=True)
     assert set(dates(world).values()) == {None}
 
 

@@ -235,6 +235,29 @@ def test_a_large_section_that_is_laid_out_again_says_that_its_ledger_begins_agai
     assert {line.first_listed for line in lines(world).values()} == {second}
 
 
+def test_another_format_keeps_what_is_known_of_a_section_of_any_size(monkeypatch):
+    monkeypatch.setattr(sys.modules[plan_section.__module__], "MOST_JOINED", 3)
+    world = world_of(range(12))
+    began = at(world)
+    world.build()
+    world.section_settings["format"] = "text"
+    world.clock.advance(HOUR)
+    assert world.build().warnings == ()
+    assert all(file.name.endswith(".txt.gz") for file in manifest_of(world).files())
+    assert {line.first_listed for line in lines(world).values()} == {began}
+
+
+def test_after_the_state_is_lost_the_age_of_the_urls_in_the_public_files_is_unknown():
+    world = world_of(range(12))
+    world.build()
+    world.config.state.objects.clear()
+    world.rows.append(row(50))
+    world.clock.advance(HOUR)
+    second = at(world)
+    world.build(adopt=True)
+    assert {url: line.first_listed for url, line in lines(world).items() if line.first_listed} == {loc(50): second}
+
+
 def test_a_dropped_row_has_no_line_and_a_range_without_entries_no_part():
     world = world_of(range(12))
     world.rows[3]["loc"] = "https://elsewhere.example.org/"

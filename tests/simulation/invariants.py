@@ -119,10 +119,10 @@ class InvariantChecker:
         """Reset the checks after the state area was lost. The public files stay."""
         if self.promoted is not None:
             self._before_the_loss = self.locs_of(self.promoted)
+        if self.ledger is not None:
+            self.ledger.state_lost(self.promoted)
         self.manifest = self.promoted = self.oracle = None
         self.generations.clear()
-        if self.ledger is not None:
-            self.ledger.forget()
         self.gone = None
         self._locs.clear()
         self._gone.clear()

@@ -70,10 +70,10 @@ class LedgerOracle:
     judged: int = 0
     _lines: dict[int, Lines] = field(default_factory=dict)
 
-    def forget(self) -> None:
-        """Forget everything after the state area was lost."""
-        self._lines.clear()
-        self.dates = None
+    def state_lost(self, public: Manifest | None) -> None:
+        """Keep only the dates of a generation's public files after the state area was lost."""
+        lines = self._lines.get(public.generation, {}) if public is not None else {}
+        self._lines = {0: {place: Line(lastmod=line.lastmod, is_observed=True) for place, line in lines.items()}}
 
     def committed(self, new: Manifest, restored: Manifest | None, guards: Guards | None = None) -> None:
         """Check a new generation. ``restored`` is the generation that a rollback publishes again, ``guards`` judged the commit.

@@ -1,17 +1,18 @@
-"""The file of gone URLs in each store: written, verified, found, and ended."""
+"""The ledger in each store: the file of gone URLs, and the dates that public files keep when the state is lost."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps import Section, Sitemap
+from airflow_sitemaps import Observed, Section, Sitemap
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.changes import ages, compare
 from airflow_sitemaps.pipeline.find import find
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.testing import FakeClock
+from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from airflow_sitemaps.verification.subject import of_sitemap
 from tests.stores.conftest import BASE
@@ -36,6 +37,25 @@ class Opened:
 
     def describe(self) -> str:
         return self._store.public.url("")
+
+
+def test_an_adoption_takes_the_dates_over_after_the_state_is_lost(store):
+    rows: list[dict[str, Any]] = [{"id": n, "loc": f"{BASE}p/{n}", "title": "t"} for n in range(12)]
+    clock = FakeClock()
+    config: Any = Opened(store)
+    source = MemorySourceConfig(rows, key="id", lastmod=Observed("title"), clock=clock.now)
+    sitemap = Sitemap(config, [Section("pages", source)], owner="Zoë's shop", guards=FREE)
+    build(sitemap, clock=clock)
+    clock.advance(DAY)
+    rows[4]["title"] = "u"
+    build(sitemap, clock=clock)
+    before = crawl(store).entries()
+    assert [loc for loc, entries in before.items() if entries[0][0]] == [f"{BASE}p/4"]
+    for info in list(store.state.list()):
+        store.state.delete(info.key)
+    clock.advance(DAY)
+    build(sitemap, adopt=True, clock=clock)
+    assert crawl(store).entries() == before
 
 
 def test_the_file_is_written_verified_searched_and_ended(store):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import RefusedError
+from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.earlier_parts import rows_of_body
 from airflow_sitemaps.pipeline.plan.partial_survey import PartialSurvey, narrow
 from airflow_sitemaps.pipeline.publish import public_files
-from airflow_sitemaps.pipeline.state.identity import fingerprint
+from airflow_sitemaps.pipeline.state.identity import fingerprint, is_of_owner
 from airflow_sitemaps.protocol.lastmod import next_second
-from airflow_sitemaps.shards.layout import fits
+from airflow_sitemaps.shards.layout import fits, shard_names
 from airflow_sitemaps.shards.plan import Action, DatePlan, LedgerPlan, SectionPlan
 from airflow_sitemaps.shards.range_actions import DecisionContext, LayoutRange, decide, join, old_shards, split_size
 from airflow_sitemaps.shards.ranges import INTEGER, UNKNOWN, KeyRange, cut, fits_kinds, same_kinds, show
@@ -35,10 +38,11 @@ def plan_section(context: SectionContext) -> SectionPlan:
     section, source, before = context.section, context.source, context.before
     configuration = fingerprint(context.sitemap, section)
     fresh = _fresh_cause(context)
-    everything = fresh or _everything(context, configuration)
+    renamed = "" if fresh else _rename_cause(context)
+    everything = fresh or renamed or _everything(context, configuration)
     narrowed = narrow(context, everything)
     files = public_files.Drift() if before is None else public_files.find(context.store, before, context.listing)
-    actions, survey = _actions(context, everything, fresh, narrowed.survey, files)
+    actions, survey = _actions(context, everything, fresh, renamed, narrowed.survey, files)
     carried = {t.carries for t in actions if t.carries is not None and t.kind is not Action.EMPTY}
     shards = before.shards if before is not None else ()
     return SectionPlan(
@@ -60,7 +64,7 @@ def plan_section(context: SectionContext) -> SectionPlan:
         state=source.state,
         scan=source.scan_estimate(),
         refresh=_differs(before, actions, survey, configuration, source),
-        ledger=_ledger(context, fresh),
+        ledger=_ledger(context, fresh, renamed),
     )
 
 
@@ -77,40 +81,64 @@ def _begins_again(context: SectionContext, fresh: str) -> tuple[str, ...]:
     return (text,)
 
 
-def _ledger(context: SectionContext, fresh: str) -> LedgerPlan | None:
+def _ledger(context: SectionContext, fresh: str, renamed: str) -> LedgerPlan | None:
     """Return what the writers of the ledger need. A small section keeps what it knows when it is laid out from scratch."""
     section, before = context.section, context.before
     if not section.ledger:
         return None
+    adopted, lost = _adopted(context)
     keeps = fresh and before is not None and before.urls <= MOST_JOINED
     olds = old_shards(before.shards) if keeps and before is not None else ()
     identity = json.dumps(section.source.identity(), sort_keys=True, default=str)
     kind = sha256(f"{context.source.digest_kind} {identity}".encode()).hexdigest()[:16]
     same_code = before is not None and before.fingerprint == fingerprint(context.sitemap, section)
     same_digests = before is not None and before.digest_kind == context.source.digest_kind
-    finds_left = context.sitemap.gone is not None and not fresh and same_code and same_digests
+    finds_left = context.sitemap.gone is not None and not (fresh or renamed) and same_code and same_digests
     if section.observed:
         at = next_second(context.source.clock())  # after the survey, so later than any change that it found
         since = before.dated_at if before is not None and (keeps or not fresh or not before.urls) else None
-        if before is None and context.manifest is not None and section.name in context.manifest.serials:
-            since = at  # a section that returns: crawlers know its pages
-        dates = DatePlan(since=since, keep=section.name in context.request.keep_lastmods)
-        return LedgerPlan(at=at, kind=kind, olds=olds, dates=dates, finds_left=finds_left)
+        returns = before is None and context.manifest is not None and section.name in context.manifest.serials
+        if adopted or returns:
+            since = at  # crawlers know its pages
+        dates = DatePlan(since=since, keep=section.name in context.request.keep_lastmods, lost=lost)
+        return LedgerPlan(at=at, kind=kind, olds=olds, adopted=adopted, dates=dates, finds_left=finds_left)
     at = context.now if not context.now.microsecond else next_second(context.now)
     compared = DatePlan(since=None if before is None else before.dated_at) if section.page_columns else None
-    return LedgerPlan(at=at, kind=kind, olds=olds, compared=compared, finds_left=finds_left)
+    return LedgerPlan(at=at, kind=kind, olds=olds, adopted=adopted, compared=compared, finds_left=finds_left)
+
+
+def _adopted(context: SectionContext) -> tuple[tuple[str, ...], int]:
+    """Return the section's own files that a run without its state takes over, or how many URLs they list if too many."""
+    section, public = context.section, context.store.public
+    pattern = shard_names(section.path, section.name)
+    names = [name for name in context.adopted if pattern.fullmatch(name)] if context.manifest is None else []
+    infos = zip(names, mapped(public.head, names, "sitemap-adopt"), strict=True)
+    own = tuple(name for name, info in infos if info is not None and is_of_owner(info, context.sitemap.owner))
+    number = 0
+    for name in own:
+        number += rows_of_body(public, name).num_rows
+        if number > MOST_JOINED:
+            return (), number
+    return own, 0
 
 
 def _actions(
-    context: SectionContext, everything: str, fresh: str, partial: PartialSurvey | None, files: public_files.Drift
+    context: SectionContext,
+    everything: str,
+    fresh: str,
+    renamed: str,
+    partial: PartialSurvey | None,
+    files: public_files.Drift,
 ) -> tuple[tuple[RangeAction, ...], Survey]:
-    """Decide the actions of all ranges; return them with their survey.
+    """Decide the actions of all ranges; return them with their survey. If ``renamed``, no range continues a file.
 
     If only some ranges were surveyed, the ranges to read are surveyed too, because a plan needs their number of rows.
     """
     shards = context.before.shards if context.before is not None else ()
     while True:
         ranges, survey = _ranges(context, fresh, partial)
+        if renamed:
+            ranges = tuple(replace(item, carries=None, reason=item.reason or renamed) for item in ranges)
         decision = DecisionContext(
             now=context.now,
             everything=everything,
@@ -207,14 +235,18 @@ def _checked(context: SectionContext, piece: LayoutRange) -> LayoutRange:
 
 def _fresh_cause(context: SectionContext) -> str:
     """Return why all ranges of the section are cut again, or "" if the earlier ranges are still valid."""
-    section, before = context.section, context.before
+    before = context.before
     if before is None or not before.shards:
         return "first build"
-    if any(not fits(file.name, section.path, section.name, section.format) for file in before.files()):
-        return "the section's path or format changed"
-    if cause := _key_change(context.source, before):
-        return cause
-    return _boundary_fault(context.source, before.shards)
+    return _key_change(context.source, before) or _boundary_fault(context.source, before.shards)
+
+
+def _rename_cause(context: SectionContext) -> str:
+    """Return why the files of all ranges get other names, or "" if they keep theirs."""
+    section, before = context.section, context.before
+    files = before.files() if before is not None else ()
+    fit = all(fits(file.name, section.path, section.name, section.format) for file in files)
+    return "" if fit else "the section's path or format changed"
 
 
 def _key_kinds(source: Source, before: SectionManifest | None) -> tuple[str, ...]:

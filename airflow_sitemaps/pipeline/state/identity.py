@@ -89,13 +89,22 @@ OWNER_CHARACTERS: Final = 200
 
 def stamp(manifest: Manifest) -> dict[str, str]:
     """Return the metadata that marks a public object as this pipeline's."""
-    return {OWNER: quote(manifest.owner, safe=" ")[:OWNER_CHARACTERS].strip(), STATE_ID: manifest.state_id}
+    return {OWNER: _owner_text(manifest.owner), STATE_ID: manifest.state_id}
+
+
+def _owner_text(owner: str) -> str:
+    return quote(owner, safe=" ")[:OWNER_CHARACTERS].strip()
 
 
 def is_of_another(info: ObjectInfo, manifest: Manifest | None) -> bool:
     """Return whether another pipeline stamped a public object."""
     theirs = info.metadata.get(STATE_ID, "")
     return bool(theirs) and theirs != (manifest.state_id if manifest is not None else None)
+
+
+def is_of_owner(info: ObjectInfo, owner: str) -> bool:
+    """Return whether a pipeline of this owner stamped a public object. Its state may be lost."""
+    return bool(info.metadata.get(STATE_ID)) and info.metadata.get(OWNER, "") == _owner_text(owner)
 
 
 def check_stamp(url: str, info: ObjectInfo, manifest: Manifest | None) -> None:

@@ -157,7 +157,8 @@ def rows_at_plan(change: SectionChange, plan: SectionPlan) -> tuple[Refusal, ...
         "never NULL."
     )
     null_keys = check_dropped(change.guards, change.name, rows=plan.rows + plan.null_keys, dropped=plan.null_keys)
-    return (*size, *(replace(refusal, message=refusal.message + cause) for refusal in null_keys))
+    redated = _check_lost_dates(change.guards, plan)
+    return (*size, *(replace(refusal, message=refusal.message + cause) for refusal in null_keys), *redated)
 
 
 def urls_at_commit(change: SectionChange, after: SectionManifest, base_url: str) -> tuple[Refusal, ...]:
@@ -276,6 +277,18 @@ def check_redated(guards: Guards, section: str, *, changed: int, compared: int) 
         f"or the DAG param keep_lastmods=[{section!r}]."
     )
     return (Refusal(guard="redated", section=section, message=message, value=part),)
+
+
+def _check_lost_dates(guards: Guards, plan: SectionPlan) -> tuple[Refusal, ...]:
+    """Return a refusal if observed dates begin again, because the state that had them is lost."""
+    if guards.max_redated >= 1:
+        return ()
+    lost = plan.ledger.dates.lost if plan.ledger is not None and plan.ledger.dates is not None else 0
+    message = (
+        f"Section {plan.name!r}: the state that recorded its observed dates is lost, and its public files list {lost:,} URLs or "
+        "more, which are too many to take their dates over: the dates would begin again."
+    )
+    return (Refusal(guard="redated", section=plan.name, message=message, value=1.0),) if lost else ()
 
 
 def _replaced(gone: float, *, earlier: int, now: int) -> float:
