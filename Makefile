@@ -84,7 +84,7 @@ bench-small: $(READY)  ## Measure on few rows; fails only where a ratio is far o
 	$(BIN)/python -W ignore -m benchmarks --small
 
 # Scale. Results and tables go to docs/scale-*.md with KEEP=--keep; BENCH_DIR is where tables and bodies are kept meanwhile.
-.PHONY: bench-billion bench-rows bench-hourly soak
+.PHONY: bench-billion bench-rows bench-spread bench-hourly soak
 ROWS ?= 1000000
 KEEP ?=
 
@@ -93,6 +93,9 @@ bench-billion: $(READY)  ## Plan and publish up to 2,500 million generated URLs;
 
 bench-rows: $(READY)  ## Runs over ROWS real rows in DuckDB, each task in a process of its own; 100 M: three quarters of an hour and 15 GB of disk
 	$(BIN)/python -W ignore -m benchmarks.rows --rows $(ROWS) $(KEEP)
+
+bench-spread: $(READY)  ## A day of hourly runs over ROWS rows with scattered changes, with and without rewrite_after; 5 M: twenty minutes
+	$(BIN)/python -W ignore -m benchmarks.spread --rows $(ROWS) $(KEEP)
 
 bench-hourly: $(READY)  ## Hourly runs by watermark over ROWS rows in PostgreSQL, by its own statistics
 	$(BIN)/python -W ignore -m benchmarks.hourly --rows $(ROWS) $(KEEP)

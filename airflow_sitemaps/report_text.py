@@ -92,15 +92,16 @@ def prefix_lines(counts_by_prefix: Iterable[PrefixCount]) -> Iterator[str]:
 def headline(report: Report) -> str:
     """Write one line with the result, URLs, shards and bytes of a run."""
     shards = report.shards
+    waiting = f"; the changes of {counted(shards.waiting, 'shard')} wait" if shards.waiting else ""
     if report.result == "unchanged":
         return (
-            f"unchanged: generation {report.generation} stands, {counted(report.urls, 'URL')} in {counted(shards.total, 'shard')}; "
-            "nothing public was touched"
+            f"unchanged: generation {report.generation} stands, {counted(report.urls, 'URL')} in {counted(shards.total, 'shard')}"
+            f"{waiting}; nothing public was touched"
         )
     return (
         f"{report.result}: generation {report.generation} (before: {report.previous_generation}), {counted(report.urls, 'URL')} "
         f"in {counted(shards.total, 'shard')}: {shards.kept:,} kept, {shards.rewritten:,} rewritten, {shards.created:,} created, "
-        f"{shards.removed:,} removed, {shards.repaired:,} repaired; {size(report.bytes_written)} written"
+        f"{shards.removed:,} removed, {shards.repaired:,} repaired{waiting}; {size(report.bytes_written)} written"
     )
 
 

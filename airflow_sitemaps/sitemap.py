@@ -13,7 +13,7 @@ from airflow_sitemaps.errors import ConfigurationError, TemplateError
 from airflow_sitemaps.protocol.entry import PROFILES, Limits
 from airflow_sitemaps.protocol.loc import written_form
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
-from airflow_sitemaps.protocol.rules import Rulebook, Verdict
+from airflow_sitemaps.protocol.rules import RULES, Rulebook, Verdict
 from airflow_sitemaps.shards import layout
 from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.layout import ShardPolicy
@@ -208,6 +208,7 @@ class Sitemap:
             self.rulebook(section)
             self._check_change_log(section)
             self._check_page(section)
+            self._check_waits(section)
         problem = layout.collision(
             self.store.index_name,
             self.index,
@@ -238,6 +239,21 @@ class Sitemap:
             raise ConfigurationError(
                 f"{where} rules={{'loc-duplicate': 'keep'}}: rows of one URL could give it two dates. Give 'drop_row' or 'fail'"
             )
+
+    def _check_waits(self, section: Section) -> None:
+        if self.shards_of(section).rewrite_after is None:
+            return
+        rules = ("changefreq", "priority", *(rule for rule in RULES if rule.startswith("lastmod-")))
+        verdicts = {rule: self.rulebook(section)[rule] for rule in rules}
+        lists = [rule for rule, verdict in verdicts.items() if verdict in (Verdict.DROP_ROW, Verdict.FAIL)]
+        if section.kind != "news" and not section.observed and not lists:
+            return
+        other = f"the rule {lists[0]!r} set to {verdicts[lists[0]].value!r}" if lists else "observed dates"
+        other = "kind='news'" if section.kind == "news" else other
+        raise ConfigurationError(
+            f"Section({section.name!r}): ShardPolicy(rewrite_after=…) cannot be used with {other}: only changes of lastmod, "
+            "changefreq and priority wait, and here they list a URL, remove one or depend on the run. Omit one of the two"
+        )
 
     def _check_settings(self) -> None:
         where = "Sitemap"

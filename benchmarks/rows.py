@@ -26,6 +26,7 @@ from benchmarks.meter import resident_mb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import timedelta
 
     from airflow_sitemaps import Sitemap
 
@@ -53,7 +54,7 @@ def warm(s3: bool) -> float:
     return resident_mb()
 
 
-def sitemap_of(store: str, max_urls: int) -> tuple[Sitemap, CountedStore]:
+def sitemap_of(store: str, max_urls: int, rewrite_after: timedelta | None = None) -> tuple[Sitemap, CountedStore]:
     """The sitemap, with default guards, and its store, which counts its calls."""
     from airflow_sitemaps import LocalStore, S3Store, Section, ShardPolicy, Sitemap, SqlSource
 
@@ -68,7 +69,8 @@ def sitemap_of(store: str, max_urls: int) -> tuple[Sitemap, CountedStore]:
         priority="priority", session=[f"SET memory_limit = '{pages_table.MEMORY}'"],
     )  # fmt: skip
     section = Section("pages", source)
-    return Sitemap(store=counted, sections=[section], shards=ShardPolicy(max_urls=max_urls)), counted
+    policy = ShardPolicy(max_urls=max_urls, rewrite_after=rewrite_after)
+    return Sitemap(store=counted, sections=[section], shards=policy), counted
 
 
 def json_bytes(*values: Any) -> int:
@@ -82,6 +84,7 @@ class Runs:
     def __init__(self, store: str, max_urls: int) -> None:
         self.store = store
         self.max_urls = max_urls
+        self.rewrite_after: timedelta | None = None
 
     def run(self) -> dict[str, Any]:
         """Plan, write each task, publish; what each took."""
@@ -102,7 +105,7 @@ class Runs:
         return int(forked(self._listed)["urls"])
 
     def _task(self, work: Callable[[Sitemap], dict[str, Any]]) -> dict[str, Any]:
-        sitemap, counted = sitemap_of(self.store, self.max_urls)
+        sitemap, counted = sitemap_of(self.store, self.max_urls, self.rewrite_after)
         return {**work(sitemap), "calls": counted.calls.to_dict()}
 
     def _plan(self) -> dict[str, Any]:

@@ -66,6 +66,7 @@ SETTINGS: Final = {
     "costs": {
         "Sitemap": "change_detection table_versions watermark_lag",
         "Section": "change_detection",
+        "ShardPolicy": "rewrite_after",
         "SqlSource": "change_log materialize max_scan_bytes",
         "SitemapTaskGroup": "pool",
     },

@@ -38,6 +38,8 @@ class ShardCounts:
         rewritten: Shards whose bytes changed under the same name.
         removed: Shards that the index no longer lists.
         repaired: Shards that were put again with the same bytes, because another program changed or deleted them.
+        waiting: Shards with changed rows that wait for their turn (``ShardPolicy(rewrite_after=…)``). They are not counted
+            apart: most are among ``kept``.
     """
 
     total: int = 0
@@ -46,6 +48,7 @@ class ShardCounts:
     rewritten: int = 0
     removed: int = 0
     repaired: int = 0
+    waiting: int = 0
 
     def has_changes(self) -> bool:
         """Return whether any public file changed."""
@@ -364,4 +367,5 @@ def count_shards(before: SectionManifest | None, after: SectionManifest | None) 
         rewritten=len(both) - len(same),
         removed=len(old) - len(both),
         repaired=repaired,
+        waiting=sum(shard.dirty_since is not None for shard in after.shards) if after is not None else 0,
     )

@@ -23,8 +23,9 @@ from airflow_sitemaps.shards.schema import Count, Decoder, Moment
 MAX_PAGE: Final = 500
 KEY_CHARACTERS: Final = 200
 
-KEPT, WRITTEN, WAITING, EMPTY = range(4)
-"""States of a shard: kept by the last generation, written by it, written but not yet public, or without a file."""
+KEPT, WRITTEN, PENDING, EMPTY, WAITING = range(5)
+"""States of a shard: kept by the last generation, written by it, written but not yet public, without a file, or with changed
+rows that wait for its turn."""
 
 
 class MapSection(StrictModel):
@@ -137,6 +138,7 @@ class _Shard(msgspec.Struct, gc=False):
     fixed: dict[str, Count] = {}
     written_in: Count = 0
     part: LedgerPart | None = None
+    dirty_since: Moment | None = None
 
 
 class _Section(msgspec.Struct, gc=False):
@@ -257,6 +259,8 @@ def _state(generation: int, shard: _Shard) -> int:
     if shard.file is None:
         return EMPTY
     if shard.file.etag is None:
+        return PENDING
+    if shard.dirty_since is not None:
         return WAITING
     return WRITTEN if shard.written_in == generation else KEPT
 

@@ -117,11 +117,12 @@ class Source(Protocol):
             The key and its number of rows, or None if the range has no rows.
         """
 
-    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
+    def survey(self, ranges: Sequence[KeyRange], *, urgent: bool = False) -> Survey:
         """Compute the digest of each range in one consistent read.
 
         Args:
             ranges: Disjoint ranges in key order.
+            urgent: Whether the digests have the checksum ``urgent`` too. Default: False.
         """
 
     def scan_estimate(self) -> int | None:

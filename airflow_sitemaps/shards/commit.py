@@ -264,7 +264,8 @@ def _section(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -
     for position, shard in enumerate(now.shards):
         at = _unchanged_action(plan, planned, before, earlier, shard)
         if at is None:
-            actions.append(RangeAction(range=shard.range, kind=Action.KEEP, digest=shard.digest, carries=position))
+            kept = RangeAction(range=shard.range, kind=Action.KEEP, digest=shard.digest, carries=position)
+            actions.append(replace(kept, dirty_since=shard.dirty_since))
             continue
         action = plan.actions[at]
         actions.append(replace(action, carries=None if action.carries is None else position))
@@ -296,7 +297,7 @@ def _unchanged_action(
 
 
 def _content(shard: Shard) -> Shard:
-    """Return a shard without the marks of its promotion."""
-    if shard.file is None:
-        return shard
-    return replace(shard, file=replace(shard.file, etag=None, replaces=None))
+    """Return a shard without the marks of its promotion and of surveys."""
+    digest = replace(shard.digest, urgent=None)
+    file = None if shard.file is None else replace(shard.file, etag=None, replaces=None)
+    return replace(shard, file=file, digest=digest, dirty_since=None)

@@ -18,6 +18,7 @@ from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from datetime import timedelta
 
     from airflow_sitemaps.protocol.entry import Limits
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
@@ -33,16 +34,21 @@ class ShardPolicy:
             for keys that arrive anywhere. Default: 1.0.
         merge_below: Two neighbours are merged if together they hold less than this fraction of ``max_urls``. It is far
             below ``fill`` / 2, so that a split never makes two shards that merge again. Default: 0.4.
+        rewrite_after: How long a shard may wait to be rewritten, if nothing but lastmods, change frequencies and
+            priorities changed. The shards take turns. Default: None, each is rewritten at once.
     """
 
     max_urls: int = CURRENT.max_urls
     fill: float = 1.0
     merge_below: float = 0.4
+    rewrite_after: timedelta | None = None
 
     def __post_init__(self) -> None:
         setting_checks.whole_number("ShardPolicy", "max_urls", self.max_urls, 1)
         setting_checks.number("ShardPolicy", "fill", self.fill, 0, 1)
         setting_checks.number("ShardPolicy", "merge_below", self.merge_below, 0)
+        if self.rewrite_after is not None:
+            setting_checks.duration("ShardPolicy", "rewrite_after", self.rewrite_after, positive=True)
         if not 1 <= self.max_urls <= CURRENT.max_urls:
             raise ConfigurationError(
                 f"ShardPolicy(max_urls={self.max_urls:,}): a sitemap holds 1 to {CURRENT.max_urls:,} URLs (sitemaps.org)"

@@ -127,11 +127,16 @@ class Content(Record, frozen=True, kw_only=True):
 
 
 class Shard(Content, frozen=True, kw_only=True):
-    """One key range and the file that holds its entries, or None if the range has no valid row."""
+    """One key range and the file that holds its entries, or None if the range has no valid row.
+
+    Attributes:
+        dirty_since: Time of the first run that found changes which wait. Default: None, the file has the surveyed rows.
+    """
 
     range: KeyRange
     file: PublicFile | None = None
     written_in: Count = 0
+    dirty_since: Moment | None = None
 
     @property
     def expired_rows(self) -> int:

@@ -36,6 +36,7 @@ class Action(str, Enum):
         SPLIT: Write several files with new names, because the rows no longer fit into one.
         MERGE: Write one file with a new name for neighbours that became small.
         EMPTY: Have no file, because there are no rows.
+        WAIT: Keep the file for now, although its rows changed (``ShardPolicy.rewrite_after``).
     """
 
     KEEP = "keep"
@@ -45,6 +46,7 @@ class Action(str, Enum):
     SPLIT = "split"
     MERGE = "merge"
     EMPTY = "empty"
+    WAIT = "wait"
 
     @property
     def writes(self) -> bool:
@@ -109,6 +111,7 @@ class RangeAction(Record, frozen=True, kw_only=True):
         found_etag: Etag of the object that now has the file's name. Default: None, there is no object.
         known_sha256: SHA-256 of the carried file's XML; an equal rendering is not stored again.
         olds: The old shards that the range continues, if rows are read and the section has a ledger or a canary.
+        dirty_since: Time of the first run that found the changes, if they wait.
     """
 
     range: KeyRange
@@ -120,6 +123,7 @@ class RangeAction(Record, frozen=True, kw_only=True):
     found_etag: str | None = None
     known_sha256: str = ""
     olds: tuple[OldShard, ...] = ()
+    dirty_since: Moment | None = None
 
 
 class SectionPlan(Record, frozen=True, kw_only=True):

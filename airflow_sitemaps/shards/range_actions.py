@@ -7,6 +7,7 @@ A range is too large if it has more than ``max_urls`` rows. Neighbours are joine
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -16,13 +17,15 @@ from airflow_sitemaps.shards.plan import Action, Batch, OldShard, RangeAction, S
 from airflow_sitemaps.shards.ranges import KeyRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from airflow_sitemaps.protocol.entry import Limits
     from airflow_sitemaps.shards.layout import ShardPolicy
     from airflow_sitemaps.shards.manifest import Shard
     from airflow_sitemaps.shards.ranges import Digest
+
+CHANGED: Final = "rows changed"
 
 SPLIT_FILL: Final = 0.75
 """Fraction of a shard that a piece fills after a cut in the middle of a section, so that it can grow."""
@@ -144,6 +147,8 @@ class DecisionContext:
             public file another program changed or deleted.
         bodiless: Positions of those shards whose private body is missing too.
         names_olds: Whether the section's ledger or canary needs the old shards of each range.
+        rewrite_after: How long changes may wait that list no URL and remove none. Default: None, not at all.
+        surveyed: Positions of the shards whose rows were surveyed. Default: None, all.
     """
 
     now: datetime
@@ -152,6 +157,8 @@ class DecisionContext:
     drifted: Mapping[int, str | None] = field(default_factory=dict)
     bodiless: frozenset[int] = frozenset()
     names_olds: bool = False
+    rewrite_after: timedelta | None = None
+    surveyed: Collection[int] | None = None
 
 
 def decide(ranges: Sequence[LayoutRange], shards: Sequence[Shard], context: DecisionContext) -> tuple[RangeAction, ...]:
@@ -183,6 +190,13 @@ def _decide(item: LayoutRange, shards: Sequence[Shard], context: DecisionContext
     etag = context.drifted.get(item.carries)
     action = replace(action, carries=item.carries, drifted=drifted, found_etag=etag)
     reason = _dirty(item, shard, context)
+    since = shard.dirty_since or context.now
+    if (
+        reason == CHANGED
+        and _may_wait(item, shard, context)
+        and not _is_due(since, item.carries / len(shards), context)
+    ):
+        return replace(action, kind=Action.WAIT, dirty_since=since, reason=f"{CHANGED}, and its turn has not come")
     if reason:
         sha256 = "" if shard.file is None or item.carries in context.bodiless else shard.file.xml_sha256
         kind = Action.CREATE if shard.file is None else Action.REWRITE
@@ -197,8 +211,13 @@ def _dirty(item: LayoutRange, shard: Shard, context: DecisionContext) -> str:
     """Return why the rows must be read again, or "" if they need not be."""
     if context.everything:
         return context.everything
-    if not item.digest.same_rows(shard.digest):
-        return "rows changed"
+    surveyed = context.surveyed is None or item.carries in context.surveyed
+    changed = not item.digest.same_rows(shard.digest) if surveyed else shard.dirty_since is not None
+    return CHANGED if changed else _unfit(item, shard, context)
+
+
+def _unfit(item: LayoutRange, shard: Shard, context: DecisionContext) -> str:
+    """Return why the rows must be read again though none changed, or "" if they need not be."""
     if shard.file is not None and shard.file.name in context.rebuild:
         return "rebuild requested"
     if not shard.settled:
@@ -208,6 +227,25 @@ def _dirty(item: LayoutRange, shard: Shard, context: DecisionContext) -> str:
     if item.carries in context.bodiless:
         return "its private body is missing"
     return ""
+
+
+def _may_wait(item: LayoutRange, shard: Shard, context: DecisionContext) -> bool:
+    """Return whether changed rows need not be read again yet: they list no URL, remove none, and their turn has not come."""
+    assert item.carries is not None
+    if context.rewrite_after is None or item.carries in context.drifted or _unfit(item, shard, context):
+        return False
+    return item.digest.same_urgent(shard.digest)
+
+
+def _is_due(since: datetime, turn: float, context: DecisionContext) -> bool:
+    """Return whether a range that waits since a time is to be written.
+
+    Every range has a turn in each period: ``turn`` is its fraction of the period, so that the turns are spread evenly.
+    """
+    assert context.rewrite_after is not None
+    period = context.rewrite_after.total_seconds()
+    to_turn = (turn * period - since.timestamp()) % period
+    return context.now >= since + timedelta(seconds=to_turn or period)
 
 
 BATCH_ROWS: Final = 500_000

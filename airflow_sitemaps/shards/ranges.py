@@ -103,37 +103,50 @@ NEWEST_CHARACTERS: Final = 64
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """Number of rows, newest lastmod and checksum of one key range. It is persisted as a list of the three.
+    """Number of rows, newest lastmod and checksums of one key range. It is persisted as a list of these.
 
     Attributes:
         rows: Number of source rows, valid or not, with a key in the range.
         newest: Greatest lastmod as the source writes it (ISO 8601, UTC), or None.
         checksum: Sum of the 64-bit hashes of the rows over all emitted columns, modulo 2**64, unsigned. It does not
             depend on the order of rows, and a repeated row counts twice.
+        urgent: The same over the columns whose changes do not wait (see ``PATIENT``). Default: None, it is not known.
     """
 
     rows: Count
     newest: str | None
     checksum: Annotated[int, msgspec.Meta(ge=0)]
+    urgent: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a checksum of more than 64 bits, from a damaged object."""
-        if self.checksum >= MODULUS:
-            raise ValueError(f"a checksum has 64 bits, unlike {self.checksum}")
+        if max(self.checksum, self.urgent or 0) >= MODULUS:
+            raise ValueError(f"a checksum has 64 bits, unlike {self.checksum} or {self.urgent}")
 
     @classmethod
-    def of(cls, rows: int, newest: str | None, checksum: int) -> Digest:
-        """Return a digest. The checksum may be of any size and sign; the digest holds it modulo 2**64."""
-        return cls(rows=rows, newest=newest, checksum=checksum % MODULUS)
+    def of(cls, rows: int, newest: str | None, checksum: int, urgent: int | None = None) -> Digest:
+        """Return a digest. The checksums may be of any size and sign; the digest holds them modulo 2**64."""
+        urgent = None if urgent is None else urgent % MODULUS
+        return cls(rows=rows, newest=newest, checksum=checksum % MODULUS, urgent=urgent)
 
     def __add__(self, other: Digest) -> Digest:
+        if not self.rows or not other.rows:
+            return self if self.rows else other
         newest = max((n for n in (self.newest, other.newest) if n is not None), default=None)
-        return Digest.of(self.rows + other.rows, newest, self.checksum + other.checksum)
+        urgent = None if self.urgent is None or other.urgent is None else self.urgent + other.urgent
+        return Digest.of(self.rows + other.rows, newest, self.checksum + other.checksum, urgent)
 
     def same_rows(self, other: Digest) -> bool:
         """Return whether two digests are of equal rows. ``newest`` does not count: the checksum covers lastmod."""
         return self.rows == other.rows and self.checksum == other.checksum
 
+    def same_urgent(self, other: Digest) -> bool:
+        """Return whether two digests are of rows that differ at most in columns whose changes may wait."""
+        return self.rows == other.rows and self.urgent is not None and self.urgent == other.urgent
+
+
+PATIENT: Final = frozenset({"lastmod", "changefreq", "priority"})
+"""Fields whose changes may wait with ``ShardPolicy(rewrite_after=…)``: they list no URL and remove none."""
 
 EMPTY: Final = Digest.of(0, None, 0)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.shards.layout import Format, IndexSettings
     from airflow_sitemaps.shards.plan import Plan, RangeAction, SectionPlan
+    from airflow_sitemaps.shards.ranges import Digest
     from airflow_sitemaps.shards.receipt import StagedShard
 
 SAMPLES: Final = 5
@@ -198,12 +199,14 @@ class ShardBuilder:
         carried = self._carried(action)
         if action.kind is Action.EMPTY:
             yield Shard(range=action.range)
-        elif action.kind in (Action.KEEP, Action.REPAIR):
+        elif action.kind in (Action.KEEP, Action.REPAIR, Action.WAIT):
             assert carried is not None
-            file = carried.file
+            file, digest = carried.file, carried.digest
             if action.kind is Action.REPAIR and file is not None:
                 file = restore(file, action.found_etag, self.facts.now)
-            yield replace(carried, range=action.range, file=file)
+            if action.kind is not Action.WAIT:
+                digest = _with_urgent(digest, action.digest)
+            yield replace(carried, range=action.range, file=file, digest=digest, dirty_since=action.dirty_since)
         else:
             if not pieces:
                 raise IncompleteError(
@@ -228,7 +231,8 @@ class ShardBuilder:
         file = self._file(piece, action, carried.file if carried is not None and keeps_name else None)
         unchanged = carried is not None and file == carried.file
         written_in = carried.written_in if carried is not None and unchanged else self.generation
-        return Shard(range=piece.range, file=file, written_in=written_in, **piece.facts())
+        facts = piece.facts() | {"digest": _with_urgent(piece.digest, action.digest)}
+        return Shard(range=piece.range, file=file, written_in=written_in, **facts)
 
     def _file(self, piece: StagedShard, action: RangeAction, file: PublicFile | None) -> PublicFile | None:
         if piece.same and file is not None:
@@ -257,3 +261,9 @@ class ShardBuilder:
             self.serial += 1
             if name not in self.plan.taken:
                 return name
+
+
+def _with_urgent(digest: Digest, surveyed: Digest) -> Digest:
+    """Return the digest of a file with the urgent checksum of a survey of the same rows."""
+    same = surveyed.urgent is not None and digest.same_rows(surveyed)
+    return replace(digest, urgent=surveyed.urgent) if same else digest

@@ -15,7 +15,7 @@ from airflow_sitemaps.ports import ChangeReading, Source, SourceConfig
 from airflow_sitemaps.sources.user_texts import callers_folder, found_file, is_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -116,15 +116,15 @@ class ListSession(Source):
         """Return a key of one entry, as ``ports.Source`` defines it: no URL is listed twice."""
         return next((((entry.loc,), 1) for entry in self._of(within)), None)
 
-    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
-        from airflow_sitemaps.shards.ranges import Digest, Survey  # noqa: PLC0415 - pyarrow is heavy
+    def survey(self, ranges: Sequence[KeyRange], *, urgent: bool = False) -> Survey:
+        from airflow_sitemaps.shards.ranges import PATIENT, Digest, Survey  # noqa: PLC0415 - pyarrow is heavy
 
         digests = []
         for within in ranges:
             entries = self._of(within)
             newest = max((entry.lastmod for entry in entries if entry.lastmod), default=None)
-            checksum = sum(self._hashes(entries))
-            digests.append(Digest.of(len(entries), newest, checksum))
+            checksums = [sum(self._hashes(entries, but)) for but in ((), PATIENT)[: 1 + urgent]]
+            digests.append(Digest.of(len(entries), newest, *checksums))
         return Survey(digests=tuple(digests))
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int]:
@@ -159,14 +159,15 @@ class ListSession(Source):
         high = None if within.upper is None else str(within.upper[0])
         return [entry for entry in self._entries if entry.loc >= low and (high is None or entry.loc < high)]
 
-    def _hashes(self, entries: Sequence[Entry]) -> list[int]:
+    def _hashes(self, entries: Sequence[Entry], but: Collection[str] = ()) -> list[int]:
         import pyarrow as pa  # noqa: PLC0415
 
         from airflow_sitemaps.sources import row_values  # noqa: PLC0415
 
         if not entries:
             return []
-        columns = [pa.array([getattr(entry, name) for entry in entries], pa.string()) for name in ("loc", *FIELDS)]
+        names = [name for name in ("loc", *FIELDS) if name not in but]
+        columns = [pa.array([getattr(entry, name) for entry in entries], pa.string()) for name in names]
         return list(row_values.row_hashes(columns).to_pylist())
 
     def _batch(self, rows: Sequence[tuple[int, Entry]]) -> pa.RecordBatch:

@@ -91,10 +91,10 @@ class SqlSession:
         with self.transaction("counting the rows of each key") as connection:
             return boundaries.largest_key(self.context, connection, within)
 
-    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
+    def survey(self, ranges: Sequence[KeyRange], *, urgent: bool = False) -> Survey:
         with self.transaction("the survey") as connection:
             self._meter.admit(connection, ranges)
-            return survey.take(self.context, connection, ranges)
+            return survey.take(self.context, connection, ranges, urgent=urgent)
 
     def scan_estimate(self) -> int | None:
         return self._meter.total

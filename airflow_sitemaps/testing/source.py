@@ -17,7 +17,7 @@ import pyarrow as pa
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading, Duplicate, Source, SourceConfig
 from airflow_sitemaps.protocol.rules import sample_text
-from airflow_sitemaps.shards.ranges import Digest, Key, Survey
+from airflow_sitemaps.shards.ranges import PATIENT, Digest, Key, Survey
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import FEED_FIELDS, Observed
 from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
@@ -172,12 +172,12 @@ class MemorySource(Source):
         self._config.before("largest_key")
         return max(((key, len(rows)) for key, rows in self._groups(within)), key=lambda pair: pair[1], default=None)
 
-    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
+    def survey(self, ranges: Sequence[KeyRange], *, urgent: bool = False) -> Survey:
         """Return the digests of the ranges, from the same hashes that ``read`` returns."""
         self._config.before("survey")
         nulls = [row for row in self._config.rows if self._key(row) is None]
         return Survey(
-            digests=tuple(self._digest(within) for within in ranges),
+            digests=tuple(self._digest(within, urgent=urgent) for within in ranges),
             null_keys=len(nulls),
             null_key_samples=tuple(
                 sample_text(str(row.get(self._config.loc, dict(row)))) for row in nulls[:NULL_SAMPLES]
@@ -284,13 +284,16 @@ class MemorySource(Source):
     def _emitted_values(self, row: Row) -> list[Any]:
         return [row.get(name) for name in self._emitted()]
 
-    def _digest(self, within: KeyRange) -> Digest:
+    def _digest(self, within: KeyRange, *, urgent: bool = False) -> Digest:
         rows = self._ordered(within)
         newest = None
         if (name := self._config.column("lastmod")) is not None:
             values = [row.get(name) for row in rows]
             newest = max((iso(value) for value in values if value is not None), default=None)
-        return Digest.of(len(rows), newest, sum(self._hashes(rows)))
+        waits = {self._config.column(name) for name in PATIENT} | set(self._config.page_columns)
+        names = [name for name in self._emitted() if name not in waits]
+        checksums = [sum(self._hashes(rows, own)) for own in ((), names)[: 1 + urgent]]
+        return Digest.of(len(rows), newest, *checksums)
 
     def _hashes(self, rows: Sequence[Row], names: Sequence[str] = ()) -> list[int]:
         names = names or self._emitted()

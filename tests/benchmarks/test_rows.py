@@ -66,3 +66,16 @@ def test_a_hole_takes_its_files_out_and_a_rollback_brings_them_back(result: dict
 def test_xcom_grows_with_the_tasks_and_not_with_the_shards(result: dict[str, Any]) -> None:
     for one in result["runs"].values():
         assert one["xcom_bytes"] < 2_000 + 600 * one["tasks"]
+
+
+def test_scattered_changes_that_wait_cost_a_part_of_the_shards(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.spread", "--json", str(tmp_path / "spread.json")]
+    done = subprocess.run(
+        [*command, "--rows", "50000", "--max-urls", "2500", "--hours", "4"],
+        cwd=ROOT, env={**os.environ, "BENCH_DIR": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3_000:]
+    hours = json.loads((tmp_path / "spread.json").read_text())["hours"]
+    at_once, in_turn = (sum(one["shards"]["rewritten"] for one in hours[way]) for way in ("at once", "in turn"))
+    assert at_once >= 4 * 16
+    assert in_turn <= at_once / 2

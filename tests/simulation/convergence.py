@@ -15,7 +15,7 @@ from airflow_sitemaps.shards import codec, layout
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
-from tests.simulation.dagfile import GRACE
+from tests.simulation.dagfile import GRACE, REWRITE_AFTER
 from tests.simulation.invariants import BrokenInvariantError
 from tests.simulation.ledger_oracle import BrokenLawError
 from tests.simulation.warehouse import BASE
@@ -78,6 +78,9 @@ class Convergence:
         if environment.dagfile.detection == "watermark":
             self._found_by_watermark()
         self._heal()
+        if environment.dagfile.waits:
+            environment.clock.advance(REWRITE_AFTER)
+            self._heal()
         self._equal()
         if late or environment.random.random() < 0.2:
             for _ in range(2):

@@ -21,6 +21,7 @@ FREE: Final = Guards.disabled()
 STRICT: Final = Guards(max_shrink=0.3, max_growth=5.0, min_rows=5, max_dropped=1.0)
 GRACE: Final = timedelta(days=2)
 GONE: Final = timedelta(days=1)
+REWRITE_AFTER: Final = timedelta(hours=6)
 MAX_SKEW: Final = timedelta(minutes=5)
 NAMES: Final = ("pages", "posts")
 OBSERVED: Final[tuple[tuple[str, ...], ...]] = (("title",), ("title", "priority"))
@@ -52,6 +53,7 @@ class DagFile:
         gone: Whether a file of gone URLs is written.
         observed: The columns whose changes date the entries of pages. Empty: dates are those of a column.
         initial: Whether a column has the first dates of observed ones.
+        waits: Whether changes that list no URL and remove none may wait, where no other setting forbids it.
     """
 
     max_urls: int
@@ -72,6 +74,7 @@ class DagFile:
     gone: bool = False
     observed: tuple[str, ...] = ()
     initial: bool = False
+    waits: bool = False
 
     @classmethod
     def drawn(cls, random: Random) -> DagFile:
@@ -100,6 +103,12 @@ class DagFile:
         if not self.observed or self.detection == "watermark" or self.kind_of(section) == "news":
             return "lastmod"
         return Observed(*self.observed, initial="published" if self.initial else None)
+
+    def shards_of(self, section: str) -> ShardPolicy:
+        """Return the shard policy of a section."""
+        forbidden = self.drop_faulty or self.kind_of(section) == "news" or self.lastmod_of(section) != "lastmod"
+        waits = self.waits and not forbidden
+        return ShardPolicy(max_urls=self.max_urls, rewrite_after=REWRITE_AFTER if waits else None)
 
     def next(self, random: Random) -> DagFile:
         """Return the settings with one change: of the mapping, the sections, their addresses, or the extra files."""
@@ -132,12 +141,13 @@ class DagFile:
         """
         sections = [
             Section(
-                name, source(name), path=f"{name}/" if self.folders else "", kind=self.kind_of(name), ledger=self.ledger
+                name, source(name), path=f"{name}/" if self.folders else "", kind=self.kind_of(name), ledger=self.ledger,
+                shards=self.shards_of(name),
             )
             for name in self.sections
-        ]
+        ]  # fmt: skip
         return Sitemap(
-            store, sections, shards=ShardPolicy(max_urls=self.max_urls), guards=self.guards,
+            store, sections, guards=self.guards,
             index=self.index, retired=tuple(name for name in NAMES if name not in self.sections),  # type: ignore[arg-type]
             grace=GRACE, history=self.history, change_detection=self.detection,  # type: ignore[arg-type]
             rules={"priority": "drop_row"} if self.drop_faulty else {},

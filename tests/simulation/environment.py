@@ -196,6 +196,8 @@ class Environment:
         if self.checker.ledger is not None and self.checker.ledger.dates is not None and self.ledger.random() < 0.4:
             observed = self.ledger.choice((*OBSERVED, ()))
             self.dagfile = replace(self.dagfile, observed=observed, initial=self.ledger.random() < 0.5)
+        if self.dagfile.waits and self.ledger.random() < 0.15:
+            self.dagfile = replace(self.dagfile, waits=False)
         if self.features.stranger:  # one index, which a second pipeline would replace
             self.dagfile = replace(self.dagfile, index="one")
         self.scheduler.record(f"deployed: {self.dagfile}")

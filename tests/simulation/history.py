@@ -55,6 +55,10 @@ WITH_LEDGER: Final = 1 / 3
 """Fraction of the histories whose sections have a ledger, and fraction of these with observed dates."""
 
 
+WITH_WAITS: Final = 1 / 4
+"""Fraction of the histories in which changes of attributes may wait."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Numbers of a played history.
@@ -162,6 +166,7 @@ class History:
             store.traffic.injector = injector
         ledger = Random(f"ledger {self.seed}")
         dagfile = replace(DagFile.drawn(random), news=features.news, ledger=ledger.random() < WITH_LEDGER)
+        dagfile = replace(dagfile, waits=Random(f"waits {self.seed}").random() < WITH_WAITS)
         if features.stranger:
             dagfile = replace(dagfile, index="one")
         moved: set[str] = set()

@@ -11,6 +11,7 @@ from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.ranges import is_partition
 from tests.simulation.content import Content, parsed
+from tests.simulation.dagfile import REWRITE_AFTER
 from tests.simulation.gone_oracle import WrongGoneError
 from tests.simulation.ledger_oracle import BrokenLawError
 from tests.simulation.oracle import MARGIN, WrongListingError
@@ -260,6 +261,7 @@ class InvariantChecker:
             self._gone |= {f.name for f in old.files() if f.name not in extras} - {f.name for f in new.files()}
         self.generations[new.generation] = new
         self._guarded(old, new)
+        self._in_time(new)
         self._foretell(old, new)
 
     def _foretell(self, old: Manifest | None, new: Manifest) -> None:
@@ -281,6 +283,20 @@ class InvariantChecker:
             self.oracle.committed(self.turn(), new.generation, new.run, restored)
         except WrongListingError as error:
             raise BrokenInvariantError("oracle", str(error)) from error
+
+    def _in_time(self, new: Manifest) -> None:
+        """Check that no change of an attribute waits for longer than it may, and none where nothing may wait."""
+        stored = self.store.state.objects.get(plan_key(new.run))
+        if stored is None:
+            return
+        plan = codec.decode_plan(stored.body)
+        for name, section in new.sections.items():
+            is_planned = name in plan.sections and section.changed_in == new.generation
+            for shard in section.shards if is_planned else ():
+                if shard.dirty_since is not None and plan.created_at >= shard.dirty_since + REWRITE_AFTER:
+                    raise BrokenInvariantError(
+                        "waits", f"{shard.file} waits since {shard.dirty_since} at {plan.created_at}"
+                    )
 
     def _guarded(self, old: Manifest | None, new: Manifest) -> None:
         """Check that a commit respects the guards, and that no part of a range replaced the whole range (I6)."""

@@ -56,6 +56,36 @@ def digest(base: Database, **mapping: object) -> tuple[int, int]:
     return seen.pop()
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_urgent"),
+    [
+        ({"lm": "2024-05-01 10:00:00"}, {"lm": "2024-05-01 10:00:01"}, False),
+        ({"lm": "2024-05-01 10:00:00"}, {"lm": None}, False),
+        ({"note": "daily"}, {"note": "weekly"}, False),
+        ({"weight": "0.500"}, {"weight": "0.600"}, False),
+        ({"slug": "a"}, {"slug": "b"}, True),
+        ({"doc": '{"a": 1}'}, {"doc": '{"a": 2}'}, True),
+        ({"doc": '{"a": 1}'}, {"doc": None}, True),
+    ],
+    ids=str,
+)
+def test_only_changes_of_lastmod_changefreq_and_priority_are_not_urgent(
+    base: Database, before: dict[str, object], after: dict[str, object], is_urgent: bool
+) -> None:
+    seen = set()
+    for values in (before, after):
+        fill(base, values, {"id": 2, "slug": "other"})
+        for backend in (name for name in SQL_BACKENDS if BACKENDS[name][0] == base.name):
+            mapping = {"key": "id", "loc": "slug", "lastmod": "lm", "changefreq": "note", "priority": "weight"}
+            reader = BACKENDS[backend][1]
+            with session(base, table="changes", reader=reader, images="doc", **mapping) as source:
+                (digest,) = source.survey([KeyRange(None, None)], urgent=True).digests
+            assert digest.rows == 2
+            seen.add((digest.urgent, str(values) if is_urgent else ""))
+    assert len(seen) == (2 if is_urgent else 1)
+    assert len({urgent for urgent, _values in seen}) == len(seen)
+
+
 def test_values_swapped_between_rows_are_seen(base: Database) -> None:
     fill(base, {"id": 1, "slug": "a", "note": "x"}, {"id": 2, "slug": "b", "note": "y"})
     before = digest(base)

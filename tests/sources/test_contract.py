@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from airflow_sitemaps.shards.ranges import EMPTY, KeyRange, cut, total
 from tests.support.source_sessions import CASES, ROWS, World, read, world
@@ -78,6 +79,15 @@ def test_the_survey_of_parts_adds_up_to_the_whole(here: World) -> None:
 def _newest(here: World) -> str:
     newest = max(row["lm"] for row in here.rows if row["lm"]).isoformat()
     return newest + "+00:00" if here.backend in ("memory", "clickhouse", "clickhouse-cursor") else newest
+
+
+@pytest.mark.parametrize("every", [1, 13])
+def test_the_urgent_checksum_adds_up_and_changes_nothing_else(here: World, every: int) -> None:
+    ranges = cut(WHOLE, here.source.boundaries(WHOLE, every))
+    digests = here.source.survey(ranges, urgent=True).digests
+    assert total(digests) == here.source.survey([WHOLE], urgent=True).digests[0]
+    assert all(digest.urgent not in (None, digest.checksum) for digest in digests)
+    assert tuple(replace(digest, urgent=None) for digest in digests) == here.source.survey(ranges).digests
 
 
 def test_what_is_read_is_what_was_surveyed(here: World) -> None:

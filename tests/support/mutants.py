@@ -126,6 +126,23 @@ def _joined_neighbour_forgotten() -> Iterable[Change]:
     yield range_actions, "_joined", lambda left, right: replace(real(left, right), before=left.before)
 
 
+def _turns_that_never_come() -> Iterable[Change]:
+    yield range_actions, "_is_due", lambda *_: False
+
+
+def _urgent_changes_wait() -> Iterable[Change]:
+    yield ranges.Digest, "same_urgent", lambda self, other: True
+
+
+def _unsurveyed_is_clean() -> Iterable[Change]:
+    real = range_actions._dirty
+
+    def dirty(item: Any, shard: Any, context: Any) -> str:
+        return real(item, shard, replace(context, surveyed=None))
+
+    yield range_actions, "_dirty", dirty
+
+
 def _any_kind_of_fingerprint() -> Iterable[Change]:
     yield part, "without_fingerprints", lambda rows: rows
 
@@ -564,6 +581,9 @@ MUTANTS: Final = (
     Mutant(name="words about gone URLs forgotten", changes=_words_forgotten, profile=PARTIAL),
     Mutant(name="answers to closed questions", changes=_answers_to_closed_questions),
     Mutant(name="questions left open by unchanged runs", changes=_questions_left_open),
+    Mutant(name="turns that never come", changes=_turns_that_never_come),
+    Mutant(name="urgent changes that wait", changes=_urgent_changes_wait),
+    Mutant(name="waiting ranges that were not surveyed taken for clean", changes=_unsurveyed_is_clean),
     Mutant(name="churn discounted twice by the shrink", changes=_replaced_less_twice),
     Mutant(name="total without the week", changes=_total_of_the_last_run),
     Mutant(name="guards without the week", changes=_week_unknown),

@@ -619,6 +619,8 @@ export interface Report {
  *     rewritten: Shards whose bytes changed under the same name.
  *     removed: Shards that the index no longer lists.
  *     repaired: Shards that were put again with the same bytes, because another program changed or deleted them.
+ *     waiting: Shards with changed rows that wait for their turn (``ShardPolicy(rewrite_after=…)``). They are not counted
+ *         apart: most are among ``kept``.
  */
 export interface ShardCounts {
   total: number;
@@ -627,6 +629,7 @@ export interface ShardCounts {
   rewritten: number;
   removed: number;
   repaired: number;
+  waiting: number;
 }
 /**
  * One section of a report. ``rows_expired`` are past their age, such as news after two days, and no fault.

@@ -19,14 +19,16 @@ export const MODE_NAMES: Record<Mode, string> = {
 
 export const KEPT = 0;
 export const WRITTEN = 1;
-export const WAITING = 2;
+export const PENDING = 2;
 export const EMPTY = 3;
+export const WAITING = 4;
 
 export const STATES = [
   "unchanged in last run",
   "written by last run",
   "pending publish",
   "empty range, no file",
+  "changed rows wait for its turn",
 ] as const;
 
 export interface Layout {
@@ -119,6 +121,7 @@ const SCALES: Record<Mode, Shade[]> = {
     { dark: "#2dd4a7", label: "written", light: "#0d9f78" },
     { dark: "#f59e0b", label: "pending publish", light: "#d97706" },
     none,
+    { dark: "#a78bfa", label: "changes wait", light: "#7c3aed" },
   ],
 };
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { EMPTY, KEPT, MODES, WAITING, WRITTEN, cellAt, fillOf, layoutOf, moved, scaleOf, sentence, shadeOf, tally } from "../src/shardmap";
+import { EMPTY, KEPT, MODES, PENDING, WAITING, WRITTEN, cellAt, fillOf, layoutOf, moved, scaleOf, sentence, shadeOf, tally } from "../src/shardmap";
 import type { MapSection } from "../src/shardmap";
 import type { ShardColumns } from "../src/types";
 
@@ -54,7 +54,7 @@ describe("the layout", () => {
 
 describe("colours", () => {
   it("tell the last run's states", () => {
-    for (const state of [KEPT, WRITTEN, WAITING, EMPTY]) expect(shadeOf("run", section({ state: [state] }), 0, limits, NOW)).toBe(state);
+    for (const state of [KEPT, WRITTEN, PENDING, EMPTY, WAITING]) expect(shadeOf("run", section({ state: [state] }), 0, limits, NOW)).toBe(state);
   });
 
   it("tell age, fill and dropped rows", () => {

@@ -68,12 +68,13 @@ class PartialSurvey:
         self._wanted.update(positions)
         return not self._wanted <= self.surveyed.keys()
 
-    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
+    def survey(self, ranges: Sequence[KeyRange], *, urgent: bool = False) -> Survey:
         """Return the digests of all ranges; for ranges that are not queried, those of the last survey."""
         asked = sorted(self._wanted - self.surveyed.keys())
         null_keys, samples = self._section.null_keys, self._section.samples.get("key-null", ())
         if asked:
-            survey = self._source.survey([ranges[position] for position in asked])
+            wanted = [ranges[position] for position in asked]
+            survey = self._source.survey(wanted, urgent=True) if urgent else self._source.survey(wanted)
             self.surveyed.update(zip(asked, survey.digests, strict=True))
             null_keys, samples = survey.null_keys, survey.null_key_samples
         digests = [self.surveyed.get(position, shard.digest) for position, shard in enumerate(self._section.shards)]

@@ -28,7 +28,7 @@ from airflow_sitemaps.pipeline.request import RunContext, chosen
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.guards import check_permits
 from airflow_sitemaps.shards.guards.judgement import rows_at_plan
-from airflow_sitemaps.shards.plan import Plan, SectionPlan, failure_of, failures_of
+from airflow_sitemaps.shards.plan import Action, Plan, SectionPlan, failure_of, failures_of
 from airflow_sitemaps.shards.range_actions import make_batches
 from airflow_sitemaps.shards.url_sample import top_prefixes
 
@@ -233,7 +233,7 @@ def touched_warnings(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifes
         changed = sum(
             action.kind.writes
             if action.carries is None
-            else not action.digest.same_rows(state.shards[action.carries].digest)
+            else action.kind is not Action.WAIT and not action.digest.same_rows(state.shards[action.carries].digest)
             for action in plan.actions
         )
         if len(plan.actions) >= 10 and changed > TOUCHED * len(plan.actions):

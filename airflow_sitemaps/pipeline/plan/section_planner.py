@@ -146,6 +146,8 @@ def _actions(
             drifted=files.files,
             bodiless=files.bodiless,
             names_olds=context.section.ledger or context.sitemap.guards_of(context.section).canary is not None,
+            rewrite_after=context.policy.rewrite_after,
+            surveyed=None if partial is None else partial.surveyed,
         )
         actions = decide(ranges, shards, decision)
         pairs = zip(ranges, actions, strict=True)
@@ -162,10 +164,10 @@ def _ranges(
     if fresh or before is None:
         everything = KeyRange(None, None)
         ranges = cut(everything, context.source.boundaries(everything, policy.target_urls))
-        survey = context.source.survey(ranges)
+        survey = _survey(context, context.source, ranges)
         pieces = zip(ranges, survey.digests, strict=True)
         return tuple(_checked(context, LayoutRange(range=r, digest=d, reason=fresh)) for r, d in pieces), survey
-    survey = (partial or context.source).survey([shard.range for shard in before.shards])
+    survey = _survey(context, partial or context.source, [shard.range for shard in before.shards])
     layout: list[LayoutRange] = []
     for position, (shard, digest) in enumerate(zip(before.shards, survey.digests, strict=True)):
         if digest.rows > policy.max_urls:
@@ -179,6 +181,13 @@ def _ranges(
     return join(layout, before.shards, policy, context.sitemap.limits_of(section), file_urls), survey
 
 
+def _survey(context: SectionContext, source: Source | PartialSurvey, ranges: Sequence[KeyRange]) -> Survey:
+    """Survey ranges, with the checksum of urgent columns if the changes of others may wait."""
+    if context.policy.rewrite_after is None:
+        return source.survey(ranges)
+    return source.survey(ranges, urgent=True)
+
+
 def _cut(context: SectionContext, shard: Shard, position: int, digest: Digest) -> list[LayoutRange]:
     """Cut a range that holds too many rows."""
     source, policy = context.source, context.policy
@@ -186,7 +195,7 @@ def _cut(context: SectionContext, shard: Shard, position: int, digest: Digest) -
     boundaries = appended or source.boundaries(shard.range, split_size(digest.rows, policy))
     pieces = cut(shard.range, boundaries)
     result = []
-    for number, (within, part) in enumerate(zip(pieces, source.survey(pieces).digests, strict=True)):
+    for number, (within, part) in enumerate(zip(pieces, _survey(context, source, pieces).digests, strict=True)):
         if number == 0 and (appended or len(pieces) == 1):
             piece = LayoutRange(range=within, digest=part, olds=(position,), before=(position,), carries=position)
         elif appended:
@@ -284,8 +293,15 @@ def _differs(
         or before.fingerprint != configuration
         or before.digest_kind != source.digest_kind
         or before.null_keys != survey.null_keys
-        or any(not s.digest.same_rows(d) for s, d in zip(before.shards, survey.digests, strict=False))
+        or any(_shard_differs(*each) for each in zip(before.shards, survey.digests, actions, strict=False))
     )
+
+
+def _shard_differs(shard: Shard, digest: Digest, action: RangeAction) -> bool:
+    """Return whether the manifest has something else to record of a shard in a run that writes no file."""
+    if action.kind is Action.WAIT or action.dirty_since != shard.dirty_since:
+        return action.dirty_since != shard.dirty_since
+    return not digest.same_rows(shard.digest) or digest.urgent not in (None, shard.digest.urgent)
 
 
 def _boundary_fault(source: Source, shards: Sequence[Shard]) -> str:

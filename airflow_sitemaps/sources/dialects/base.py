@@ -222,13 +222,23 @@ class Dialect(ValueSql):
         return None
 
     def bucket_rows(
-        self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
+        self,
+        columns: Sequence[Column],
+        keys: Sequence[Key],
+        from_item: str,
+        where: str,
+        measures: Mapping[str, str],
+        binds: Binds,
     ) -> str | None:
         """Return a query of each row's ``bucket`` and measures by an efficient join, or None. Keys are in order."""
         if not self.asof_sql or len(columns) != 1 or columns[0].kind not in self.asof_kinds:
             return None
         key, given = self.key_order(columns[0]), self.boundary_rows(columns, keys, binds)
-        return self.asof_sql.format(key=key, given=given, from_item=from_item, where=where, measures=measures)
+        selected = ", ".join(f"{sql} AS {name}" for name, sql in measures.items())
+        names = ", ".join(f"measured.{name} AS {name}" for name in measures)
+        return self.asof_sql.format(
+            key=key, given=given, from_item=from_item, where=where, measures=selected, names=names
+        )
 
     def rank_at_once(self, columns: Sequence[Column]) -> int | None:
         """Return how many keys one statement can order, or None if only the statement's size limits them."""

@@ -120,7 +120,7 @@ class ClickHouse(Warehouse):
     )
     # It takes one number or time, and an equality besides
     asof_sql: ClassVar[str] = (
-        "SELECT COALESCE(ends.number, 0) AS bucket, measured.newest AS newest, measured.row_hash AS row_hash FROM"
+        "SELECT COALESCE(ends.number, 0) AS bucket, {names} FROM"
         " (SELECT assumeNotNull({key}) AS row_key, 1 AS joined, {measures} FROM {from_item} WHERE {where}) measured"
         " ASOF LEFT JOIN (SELECT k0, place + 1 AS number, 1 AS joined FROM ({given}) given_keys) ends"
         " ON measured.joined = ends.joined AND measured.row_key >= ends.k0"

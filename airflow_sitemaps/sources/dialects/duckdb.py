@@ -68,7 +68,7 @@ class DuckDB(Dialect):
         Kind.ZONED: ("TIMESTAMPTZ '0001-01-01 00:00:00+00'", "TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'"),
     }
     asof_sql: ClassVar[str] = (
-        "SELECT COALESCE(place + 1, 0) AS bucket, newest, row_hash FROM"
+        "SELECT COALESCE(place + 1, 0) AS bucket, {names} FROM"
         " (SELECT {key} AS row_key, {measures} FROM {from_item} WHERE {where}) measured"
         " ASOF LEFT JOIN ({given}) given ON row_key >= k0"
     )

@@ -88,7 +88,7 @@ class Snowflake(Warehouse):
     )
     # Rows below the first key have no match
     asof_sql: ClassVar[str] = (
-        "SELECT COALESCE(given_keys.place + 1, 0) AS bucket, measured.newest, measured.row_hash FROM"
+        "SELECT COALESCE(given_keys.place + 1, 0) AS bucket, {names} FROM"
         " (SELECT {key} AS row_key, {measures} FROM {from_item} WHERE {where}) measured"
         " ASOF JOIN ({given}) given_keys MATCH_CONDITION (measured.row_key >= given_keys.k0)"
     )

@@ -13,6 +13,7 @@ from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.lastmod import to_utc
+from airflow_sitemaps.shards.ranges import PATIENT
 from airflow_sitemaps.sources import groups, row_values
 from airflow_sitemaps.sources.columns import NUMBERS, Kind, Output
 from airflow_sitemaps.sources.dialects.value_sql import ascending
@@ -129,12 +130,16 @@ class QueryContext:
             return Output(name=name, sql=self.dialect.emit_number(column), type=pa.float64())
         return Output(name=name, sql=self.dialect.emit_raw(column), type=pa.string())
 
-    def hashes(self, raw: pa.RecordBatch) -> pa.Array:
-        """Return the row hashes of a batch, as selected, or computed in this process if the database has no hash."""
+    def hashes(self, raw: pa.RecordBatch, *, urgent: bool = False) -> pa.Array:
+        """Return the row hashes of a batch, as selected, or computed in this process if the database has no hash.
+
+        Here they can be those of the columns whose changes do not wait.
+        """
         if not self.dialect.hashes_here:
             return raw["row_hash"]
         names = [f"loc_{number}" for number in range(len(self.mapping.loc))]
-        names += [*(name for name, _ in self.mapping.fields), *self._page]
+        names += [name for name, _ in self.mapping.fields if not (urgent and name in PATIENT)]
+        names += [] if urgent else self._page
         return row_values.row_hashes([raw[name] for name in names])
 
     def batch(self, raw: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:

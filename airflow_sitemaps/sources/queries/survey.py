@@ -28,7 +28,7 @@ from airflow_sitemaps.sources.queries.key_spans import (
 from airflow_sitemaps.sources.row_values import array_of, batches_of, newest_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import sqlalchemy as sa
 
@@ -41,12 +41,16 @@ NULL_SAMPLES = 5
 MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d+))?\s?(Z|UTC|[+-]00(?::?00)?)?")
 
 
-def take(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange]) -> Survey:
+def take(
+    context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange], *, urgent: bool = False
+) -> Survey:
     """Return a digest of each range, as ``ports.Source.survey`` defines it."""
     digests = [EMPTY] * len(ranges)
     for run in _runs(context, ranges):
         digests_of_buckets = (
-            _hashed_here(context, connection, run) if context.dialect.hashes_here else _by_sql(context, connection, run)
+            _hashed_here(context, connection, run, urgent=urgent)
+            if context.dialect.hashes_here
+            else _by_sql(context, connection, run, urgent=urgent)
         )
         for bucket, digest in digests_of_buckets:
             place = run.places[bucket]
@@ -59,7 +63,7 @@ def take(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyR
 def statements(context: QueryContext, ranges: Sequence[KeyRange]) -> Iterator[Statement]:
     """Yield the statements of ``take`` that scan the table, for a database that sums the digests."""
     for run in _runs(context, ranges):
-        for _before, statement in _sums(context, run):
+        for _before, statement in _sums(context, run, urgent=False):
             yield statement
     yield _null_count(context)
 
@@ -80,81 +84,91 @@ def _runs(context: QueryContext, ranges: Sequence[KeyRange]) -> list[KeySpan]:
 # ---------------------------------------------------------------- in the database
 
 
-def _by_sql(context: QueryContext, connection: sa.Connection, run: KeySpan) -> Iterator[tuple[int, Digest]]:
-    for before, statement in _sums(context, run):
-        for bucket, count, moment, checksum in connection.execute(*statement):
-            yield before + int(bucket), Digest.of(int(count), _newest(context, moment), int(checksum))
+def _by_sql(
+    context: QueryContext, connection: sa.Connection, run: KeySpan, *, urgent: bool
+) -> Iterator[tuple[int, Digest]]:
+    for before, statement in _sums(context, run, urgent=urgent):
+        for bucket, count, moment, *checksums in connection.execute(*statement):
+            yield before + int(bucket), Digest.of(int(count), _newest(context, moment), *map(int, checksums))
 
 
-def _sums(context: QueryContext, run: KeySpan) -> Iterator[tuple[int, Statement]]:
+def _sums(context: QueryContext, run: KeySpan, *, urgent: bool) -> Iterator[tuple[int, Statement]]:
     """Yield the statements of a span, each with the number of buckets before its own.
 
     A statement has a list of cuts if the database searches one, else a nested CASE.
     """
     listed = list(run.split(context.dialect, listed=True))
-    is_quick = _quick_rows(context, listed[0], context.relation.binds()) is not None
+    measures = _measures(context, urgent=urgent)
+    is_quick = _quick_rows(context, listed[0], measures, context.relation.binds()) is not None
     before = 0
     for part in listed if is_quick else run.split(context.dialect):
         if part.wanted():
             binds = context.relation.binds()
-            rows = _quick_rows(context, part, binds)
+            rows = _quick_rows(context, part, measures, binds)
             if rows is None:
                 bucket = nested_case(context.dialect, context.mapping.key, part.cuts, binds)
-                rows = _bucket_rows(context, part, bucket, binds)
-            yield before, _grouped(context, rows, binds)
+                rows = _bucket_rows(context, part, bucket, measures, binds)
+            yield before, _grouped(context, rows, measures, binds)
         before += len(part.cuts) + 1
 
 
-def _bucket_rows(context: QueryContext, part: KeySpan, bucket: str, binds: Binds) -> str:
+def _bucket_rows(context: QueryContext, part: KeySpan, bucket: str, measures: Mapping[str, str], binds: Binds) -> str:
     where = span_condition(context.dialect, context.mapping.key, part, binds)
-    return f"SELECT {bucket} AS bucket, {_measures(context)} FROM {context.from_item} WHERE {where}"
+    return f"SELECT {bucket} AS bucket, {_selected(measures)} FROM {context.from_item} WHERE {where}"
 
 
-def _quick_rows(context: QueryContext, run: KeySpan, binds: Binds) -> str | None:
+def _quick_rows(context: QueryContext, run: KeySpan, measures: Mapping[str, str], binds: Binds) -> str | None:
     """Return a query of rows by the database's most efficient bucket search, or None if that is the nested CASE."""
     dialect, key = context.dialect, context.mapping.key
     if not run.cuts:
         return None
     bucket = dialect.buckets(key, run.cuts, binds)
     if bucket is not None:
-        return _bucket_rows(context, run, bucket, binds)
+        return _bucket_rows(context, run, bucket, measures, binds)
     where = span_condition(dialect, key, run, binds)
-    joined = dialect.bucket_rows(key, run.cuts, context.from_item, where, _measures(context), binds)
+    joined = dialect.bucket_rows(key, run.cuts, context.from_item, where, measures, binds)
     if joined is not None:
         return joined
     is_long = dialect.sorted_union and len(run.cuts) > dialect.max_case
-    return _sorted_union(context, run, where, binds) if is_long else None
+    return _sorted_union(context, run, where, measures, binds) if is_long else None
 
 
-def _sorted_union(context: QueryContext, run: KeySpan, where: str, binds: Binds) -> str:
+def _sorted_union(context: QueryContext, run: KeySpan, where: str, measures: Mapping[str, str], binds: Binds) -> str:
     """Return a query with one sort of rows and cuts. A row's bucket is the number of cuts before it."""
     dialect, key = context.dialect, context.mapping.key
-    names = context.names
+    names, given = context.names, ", ".join(measures)
+    nothing = ", ".join("NULL" for _ in measures)
     return (
-        f"SELECT bucket, newest, row_hash FROM (SELECT SUM(mark) OVER (ORDER BY {ascending(names)}, mark DESC"
-        " ROWS UNBOUNDED PRECEDING) AS bucket, mark, newest, row_hash FROM"
-        f" (SELECT {context.ordered_key}, 0 AS mark, {_measures(context)} FROM {context.from_item} WHERE {where} UNION ALL"
-        f" SELECT {', '.join(names)}, 1, NULL, NULL FROM ({dialect.boundary_rows(key, run.cuts, binds)}) given)"
+        f"SELECT bucket, {given} FROM (SELECT SUM(mark) OVER (ORDER BY {ascending(names)}, mark DESC"
+        f" ROWS UNBOUNDED PRECEDING) AS bucket, mark, {given} FROM"
+        f" (SELECT {context.ordered_key}, 0 AS mark, {_selected(measures)} FROM {context.from_item} WHERE {where} UNION ALL"
+        f" SELECT {', '.join(names)}, 1, {nothing} FROM ({dialect.boundary_rows(key, run.cuts, binds)}) given)"
         " ordered) counted WHERE mark = 0"
     )
 
 
-def _measures(context: QueryContext) -> str:
-    """Return the select list of a row's part in its digest: its lastmod and its hash."""
+def _measures(context: QueryContext, *, urgent: bool) -> dict[str, str]:
+    """Return a row's part in its digest by name: its lastmod and its hashes."""
     dialect = context.dialect
     lastmod = context.mapping.field("lastmod")
     newest = "NULL"
     if lastmod is not None:
         newest = dialect.column(lastmod) if lastmod.kind in TIMES else dialect.emit_comparable(lastmod)
-    return f"{newest} AS newest, {dialect.row_hash(context.mapping.emitted)} AS row_hash"
+    measures = {"newest": newest, "row_hash": dialect.row_hash(context.mapping.emitted)}
+    return measures | ({"urgent_hash": dialect.row_hash(context.mapping.urgent)} if urgent else {})
 
 
-def _grouped(context: QueryContext, rows: str, binds: Binds) -> Statement:
+def _selected(measures: Mapping[str, str]) -> str:
+    """Return the select list of measures."""
+    return ", ".join(f"{sql} AS {name}" for name, sql in measures.items())
+
+
+def _grouped(context: QueryContext, rows: str, measures: Mapping[str, str], binds: Binds) -> Statement:
     dialect = context.dialect
     lastmod = context.mapping.field("lastmod")
     newest = "NULL" if lastmod is None else dialect.raw_text("MAX(newest)", lastmod)
-    sql = f"SELECT bucket, COUNT(*), {newest}, {dialect.checksum_sql.format('row_hash')} FROM ({rows}) hashed GROUP BY bucket"
-    return binds.statement(sql)
+    sums = ", ".join(dialect.checksum_sql.format(name) for name in measures if name != "newest")
+    return binds.statement(f"SELECT bucket, COUNT(*), {newest}, {sums} FROM ({rows}) hashed GROUP BY bucket")
 
 
 def _newest(context: QueryContext, value: Any) -> str | None:
@@ -178,7 +192,9 @@ def _iso(text: str, *, utc: bool) -> str:
 # ---------------------------------------------------------------- in this process
 
 
-def _hashed_here(context: QueryContext, connection: sa.Connection, run: KeySpan) -> Iterator[tuple[int, Digest]]:
+def _hashed_here(
+    context: QueryContext, connection: sa.Connection, run: KeySpan, *, urgent: bool
+) -> Iterator[tuple[int, Digest]]:
     """Yield buckets and digests that this process sums from rows and cuts that the database merges in key order."""
     outputs = [output for output in context.outputs(objects=True) if not output.name.startswith("key_")]
     statement, columns = _marked_rows(context, run, outputs)
@@ -186,13 +202,14 @@ def _hashed_here(context: QueryContext, connection: sa.Connection, run: KeySpan)
     with context.dialect.reading(connection):
         for raw in batches_of(context.dialect.rows(connection, statement), columns):
             marks = [place for place, mark in enumerate(raw["mark"].to_pylist()) if mark]
-            hashes = context.hashes(raw).to_pylist()
+            hashes = [context.hashes(raw, urgent=own).to_pylist() for own in (False, True)[: 1 + urgent]]
             moments = raw["lastmod"].to_pylist() if "lastmod" in raw.schema.names else []
             start = 0
             for end in (*marks, raw.num_rows):
                 if end > start:
                     newest = max((moment for moment in moments[start:end] if moment is not None), default=None)
-                    yield bucket, Digest.of(end - start, _newest(context, newest), sum(hashes[start:end]))
+                    checksums = [sum(own[start:end]) for own in hashes]
+                    yield bucket, Digest.of(end - start, _newest(context, newest), *checksums)
                 bucket += 1
                 start = end + 1
             # The last bucket of a batch continues in the next batch.
