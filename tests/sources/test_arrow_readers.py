@@ -215,15 +215,19 @@ def test_a_cursor_without_arrow_is_read_as_rows(caplog: pytest.LogCaptureFixture
     assert "reading through a cursor, because the driver has no fetch_arrow_batches for this result" in caplog.text
 
 
-def test_a_slow_build_of_the_driver_is_named_once_in_a_process(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("release", "said"), [("1.8.0", 1), ("1.10.2", 1), ("1.11.0", 0), ("2.0.0", 0)])
+def test_a_driver_that_may_end_the_process_is_not_used_and_named_once(
+    release: str, said: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A plan opens a reader for each of its sections, and for its sample."""
     pytest.importorskip("adbc_driver_postgresql", reason="adbc-driver-postgresql is not installed")
-    monkeypatch.setattr(postgresql_readers, "version", lambda _: "1.13.0")
-    postgresql_readers._warn_of_slow_wheel.cache_clear()
+    caplog.set_level(logging.INFO, "airflow_sitemaps.sources")
+    monkeypatch.setattr(postgresql_readers, "version", lambda _: release)
+    postgresql_readers._is_recent.cache_clear()
     for _ in range(3):
         with session(live("postgresql"), query="SELECT 1 AS id", key="id", loc="id") as source:
-            list(source.read([KeyRange(None, None)]))
-    postgresql_readers._warn_of_slow_wheel.cache_clear()
-    assert caplog.text.count("built without optimization") == 1
+            (batch,) = source.read([KeyRange(None, None)])
+        assert batch["loc"].to_pylist() == ["1"]
+    postgresql_readers._is_recent.cache_clear()
+    assert caplog.text.count("ends the whole process") == said
+    assert ("reading Arrow batches by ADBC" in caplog.text) == (not said)

@@ -74,3 +74,17 @@ def test_four_tasks_at_once_read_what_was_surveyed_and_leave_no_setting_behind(
     assert said in caplog.text
     left = {name for _ in range(20) for name, _setting in pooled.rows(SETTINGS)}
     assert left <= {"client_encoding", "application_name"}
+
+
+def test_where_no_second_connection_is_free_the_cursor_reads(caplog: pytest.LogCaptureFixture) -> None:
+    """ADBC's connection waits, is refused, and its driver before 1.11 then aborted the process."""
+    caplog.set_level("INFO")
+    base, table = live("postgresql"), table_of("postgresql", "integer", ROWS)
+    base.run("DROP TABLE IF EXISTS without_index", f"CREATE TABLE without_index AS SELECT * FROM {table}")
+    with pgbouncer(base.url, "session", connections=1, wait_s=1) as url:
+        narrow = Database(name="postgresql", url=url, types=base.types)
+        with session(narrow, table="without_index", key="id", loc="slug") as source:
+            digest = source.survey([WHOLE]).digests[0]
+            counts, sums, _order = read(source, [WHOLE])
+    assert (counts[0], sums[0]) == (digest.rows, digest.checksum)
+    assert "reading through a cursor, because ADBC cannot connect" in caplog.text

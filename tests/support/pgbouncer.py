@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def pgbouncer(url: str, mode: str, *, connections: int) -> Iterator[str]:
-    """Run PgBouncer in a pool mode with so many server connections; yield the URL of the same database through it."""
+def pgbouncer(url: str, mode: str, *, connections: int, wait_s: int = 120) -> Iterator[str]:
+    """Run PgBouncer with so many server connections, which clients wait for; yield the URL of the same database through it."""
     program = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/bin")
     if program is None:
         pytest.skip("PgBouncer is not installed (Debian: apt-get install pgbouncer)")
@@ -29,7 +29,7 @@ def pgbouncer(url: str, mode: str, *, connections: int) -> Iterator[str]:
     settings.write_text(
         f"[databases]\n* = host={server.query['host']} user={server.username}\n"
         f"[pgbouncer]\nlisten_addr =\nunix_socket_dir = {folder}\nauth_type = any\npool_mode = {mode}\n"
-        f"default_pool_size = {connections}\nlogfile = {folder / 'log'}\nignore_startup_parameters = extra_float_digits\n"
+        f"default_pool_size = {connections}\nlogfile = {folder / 'log'}\nquery_wait_timeout = {wait_s}\nignore_startup_parameters = extra_float_digits\n"
     )
     process = subprocess.Popen([program, settings], user=user, start_new_session=True, stderr=subprocess.DEVNULL)
     try:

@@ -260,7 +260,8 @@ def _psycopg_reader(context: QueryContext, engine: sa.Engine) -> Iterator[SpanRe
 # ---------------------------------------------------------------- ADBC
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
-SLOW_RELEASES: Final = ("1.9.", "1.10.", "1.11.", "1.12.", "1.13.")
+FIRST_RELEASE: Final = (1, 11)
+"""Earlier releases of the driver abort the process where a connection ends while it connects, as behind a busy PgBouncer."""
 BATCH_HINT: Final = "adbc.postgresql.batch_size_hint_bytes"
 WHERE_AM_I: Final = (
     "SELECT current_database(), current_user, CAST(pg_postmaster_start_time() AS text), current_setting('search_path'), "
@@ -272,7 +273,7 @@ WHERE_AM_I: Final = (
 def adbc_reader(
     context: QueryContext, engine: sa.Engine, obstacle: str | None
 ) -> AbstractContextManager[SpanReader] | None:
-    """Return a reader over one connection, or None if ADBC is not installed or cannot reach the same database.
+    """Return a reader over one connection, or None if ADBC is not installed, too old, or cannot reach the same database.
 
     Rows are packed without an ``obstacle``.
     """
@@ -280,22 +281,23 @@ def adbc_reader(
         from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - optional, and imports pandas
     except ImportError:
         return None
-    if obstacle is not None:
-        _warn_of_slow_wheel()
+    if not _is_recent(version("adbc-driver-postgresql")):
+        return None
     connection = _adbc_connection(context, engine, dbapi)
     return None if connection is None else _adbc_reader(context, engine, connection, dbapi, obstacle)
 
 
 @cache
-def _warn_of_slow_wheel() -> None:
-    """Warn once in each process if the installed wheel reads at half the speed (docs/performance.md)."""
-    release = version("adbc-driver-postgresql")
-    if release.startswith(SLOW_RELEASES):
+def _is_recent(release: str) -> bool:
+    """Return whether a release of the driver can be used; warn once in each process if not."""
+    numbers = tuple(int(number) for number in re.findall(r"\d+", release)[:2])
+    if numbers < FIRST_RELEASE:
         log.warning(
-            "adbc-driver-postgresql %s is built without optimization: reading takes about twice the CPU time. If "
-            "your constraints allow it, install another release, such as 1.8",
+            "reading through a cursor, because adbc-driver-postgresql %s ends the whole process where a connection is lost "
+            "while it connects. Install 1.11 or later",
             release,
         )
+    return numbers >= FIRST_RELEASE
 
 
 def address(url: sa.URL) -> str:
