@@ -298,6 +298,5 @@ def _unchanged_action(
 
 def _content(shard: Shard) -> Shard:
     """Return a shard without the marks of its promotion and of surveys."""
-    digest = replace(shard.digest, urgent=None)
     file = None if shard.file is None else replace(shard.file, etag=None, replaces=None)
-    return replace(shard, file=file, digest=digest, dirty_since=None)
+    return replace(shard, file=file, digest=replace(shard.digest, urgent=None), dirty_since=None)

@@ -206,7 +206,8 @@ class ShardBuilder:
                 file = restore(file, action.found_etag, self.facts.now)
             if action.kind is not Action.WAIT:
                 digest = _with_urgent(digest, action.digest)
-            yield replace(carried, range=action.range, file=file, digest=digest, dirty_since=action.dirty_since)
+            since = action.dirty_since and min(action.dirty_since, self.facts.now)  # a clock may be fast
+            yield replace(carried, range=action.range, file=file, digest=digest, dirty_since=since)
         else:
             if not pieces:
                 raise IncompleteError(

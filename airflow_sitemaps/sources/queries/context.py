@@ -131,10 +131,7 @@ class QueryContext:
         return Output(name=name, sql=self.dialect.emit_raw(column), type=pa.string())
 
     def hashes(self, raw: pa.RecordBatch, *, urgent: bool = False) -> pa.Array:
-        """Return the row hashes of a batch, as selected, or computed in this process if the database has no hash.
-
-        Here they can be those of the columns whose changes do not wait.
-        """
+        """Return the row hashes of a batch, as selected. If the database has no hash: of all or of the urgent columns."""
         if not self.dialect.hashes_here:
             return raw["row_hash"]
         names = [f"loc_{number}" for number in range(len(self.mapping.loc))]
