@@ -104,13 +104,14 @@ class _PackedReader:
         context: The source.
         packed: Yields the rows of a packed statement.
         plain: Reads a span by rows or Arrow batches.
-        run: Runs a statement without a result.
+        mark: Marks the state of the transaction before a packed statement, to which ``undo`` returns after a failure.
     """
 
     context: QueryContext
     packed: Callable[[Statement], Generator[Sequence[Any], None, None]]
     plain: SpanReader
-    run: Callable[[str], None]
+    mark: Callable[[], None]
+    undo: Callable[[], None]
     is_tired: bool = False
 
     def read(self, span: KeySpan) -> Generator[pa.RecordBatch, None, None]:
@@ -138,7 +139,7 @@ class _PackedReader:
         """Yield the rows of buckets, and return those that remain: from the first one that is too large."""
         outputs = self.context.outputs(objects=False)
         done = 0
-        self.run(f"SAVEPOINT {SAVEPOINT}")
+        self.mark()
         try:
             statement = _packed_statement(self.context, [within for _, within in buckets], outputs)
             with closing(self.packed(statement)) as rows:
@@ -154,11 +155,11 @@ class _PackedReader:
                         yield _unpacked(buckets[place][0], number, values, outputs)
                     done += 1
         except Exception as error:
-            # ADBC's stream has only a message. If the cause is another, the plain statement names it.
-            if getattr(error, "sqlstate", None) != TOO_LONG and not isinstance(error, pa.ArrowException):
+            # ADBC's stream has only a message, in an error that depends on its release. The plain statement names another cause.
+            if getattr(error, "sqlstate", None) != TOO_LONG and not isinstance(error, (pa.ArrowException, OSError)):
                 raise
             self.is_tired = True
-            self.run(f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
+            self.undo()
         if self.is_tired:
             log.info("%s: reading the other ranges plainly, because one has grown to more than %d rows or 1 GB",
                      self.context.name, BATCH_ROWS)  # fmt: skip
@@ -254,7 +255,13 @@ def _psycopg_reader(context: QueryContext, engine: sa.Engine) -> Iterator[SpanRe
             statement, outputs = rows_statement(context, span, columns)
             return row_values.batches_of(dialect.rows(connection, statement), outputs)
 
-        yield _PackedReader(context, packed, plain, lambda sql: connection.exec_driver_sql(sql).close()).read
+        def run(sql: str) -> None:
+            connection.exec_driver_sql(sql).close()
+
+        savepoint = f"SAVEPOINT {SAVEPOINT}"
+        yield _PackedReader(
+            context, packed, plain, lambda: run(savepoint), lambda: run(f"ROLLBACK TO {savepoint}")
+        ).read
 
 
 # ---------------------------------------------------------------- ADBC
@@ -320,11 +327,8 @@ def _adbc_connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> An
         log.info("%s: reading through a cursor, because ADBC cannot connect: %s", context.name, redacted(engine, error))
         return None
     try:
+        _begin(context, connection)
         with connection.cursor() as cursor:
-            # ADBC takes every text for UTF-8, whatever the encoding of the database.
-            cursor.execute("SET client_encoding = 'UTF8'")
-            for sql in context.dialect.opening_sql():
-                cursor.execute(sql.replace("SET LOCAL", "SET"))
             cursor.execute(WHERE_AM_I)
             here = tuple(cursor.fetchone())
         with context.dialect.transaction(engine, f"{context.name}: finding the server's name") as other:
@@ -341,6 +345,14 @@ def _adbc_connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> An
         connection.close()
         return None
     return connection
+
+
+def _begin(context: QueryContext, connection: Any) -> None:
+    """Begin a transaction with the settings of the section."""
+    with connection.cursor() as cursor:
+        # ADBC takes every text for UTF-8, whatever the encoding of the database.
+        for sql in ("SET client_encoding = 'UTF8'", *context.dialect.opening_sql()):
+            cursor.execute(sql.replace("SET LOCAL", "SET"))
 
 
 @contextmanager
@@ -374,11 +386,11 @@ def _adbc_reader(
                 for row in range(batch.num_rows):
                     yield [_taken(column[row]) for column in batch.columns]
 
-    def run(sql: str) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(sql)
+    def undo() -> None:
+        connection.rollback()  # ADBC returns to no savepoint
+        _begin(context, connection)
 
-    rows_of = plain if obstacle is not None else _PackedReader(context, packed, plain, run).read
+    rows_of = plain if obstacle is not None else _PackedReader(context, packed, plain, lambda: None, undo).read
 
     def translating(span: KeySpan) -> Generator[pa.RecordBatch, None, None]:
         failure = f"{context.name}: reading rows failed"
