@@ -40,7 +40,7 @@ def merge(existing: AnyStr, sitemaps: Sequence[str], *, name: str = "") -> AnySt
 
     The merge works on bytes, so that every other line keeps its encoding and its line end. Only a last line without a line
     end gets one. An existing block is replaced; a new one is added at the end, so that no group of rules is divided. An
-    address that a line outside the block names already is not repeated.
+    address that a line outside all blocks names already is not repeated.
 
     Without ``sitemaps`` the block is removed. ``name``, the address of the index, distinguishes it from other sitemaps'
     blocks. It raises ValueError for an empty address or one with a line end, and ConfigurationError for UTF-16 and UTF-32.
@@ -59,7 +59,10 @@ def _merge(existing: bytes, sitemaps: Sequence[str], name: str) -> bytes:
             "robots.txt is UTF-16 or UTF-32, which crawlers cannot read (RFC 9309 requires UTF-8): save it as UTF-8 first"
         )
     kept, position = _without_block(_KEPT_LINES.findall(existing), name)
-    theirs = set(_sitemaps(_start(b"".join(kept).decode("utf-8", "replace"))))
+    free, begin = kept, BEGIN.encode()  # another sitemap's block may lose the address again
+    for other in {line.strip()[len(begin) :].decode("utf-8", "replace").strip() for line in kept if begin in line}:
+        free, _ = _without_block(free, other)
+    theirs = set(_sitemaps(_start(b"".join(free).decode("utf-8", "replace"))))
     wanted = [address for address in dict.fromkeys(sitemaps) if address not in theirs]
     if not wanted:
         return b"".join(kept)

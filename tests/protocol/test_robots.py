@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import ConfigurationError
@@ -84,6 +84,7 @@ def test_other_lines_stay_byte_for_byte(file: bytes, sitemaps: list[str]) -> Non
     SITEMAPS,
     st.lists(st.sampled_from(["https://example.com/de/sitemap.xml", "https://example.com/de/2.xml"])),
 )
+@example(f"{robots.BEGIN} {OTHER}\nSitemap: {NAME}\n{robots.END} {OTHER}\n".encode(), [NAME], [])
 def test_two_sitemaps_share_a_file(file: bytes, first: list[str], second: list[str]) -> None:
     both = robots.merge(robots.merge(file, first, name=NAME), second, name=OTHER)
     for content in (both, robots.merge(both, first, name=NAME)):
