@@ -378,7 +378,7 @@ describe("the report", () => {
     rows: 100,
     rows_dropped: { "news-age": 73 },
     rows_read: 0,
-    shards: { created: 0, kept: 0, removed: 0, repaired: 0, rewritten: 0, total: 0 },
+    shards: { created: 0, kept: 0, removed: 0, repaired: 0, rewritten: 0, total: 0, waiting: 0 },
     urls: 27,
     xml_bytes: 0,
   };

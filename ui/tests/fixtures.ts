@@ -64,7 +64,7 @@ export const reported: SectionReport = {
   rows_dropped: {},
   rows_expired: {},
   rows_read: 10,
-  shards: { created: 0, kept: 1, removed: 0, repaired: 0, rewritten: 0, total: 1 },
+  shards: { created: 0, kept: 1, removed: 0, repaired: 0, rewritten: 0, total: 1, waiting: 0 },
   urls: 10,
   xml_bytes: 5_000,
 };
@@ -106,7 +106,7 @@ export const page = (changes: Partial<SitemapPage> = {}): SitemapPage => {
       run: "r1",
       seconds: {},
       sections: Object.fromEntries(sections.map(({ name }) => [name, reported])),
-      shards: { created: 0, kept: 1, removed: 0, repaired: 0, rewritten: 0, total: 1 },
+      shards: { created: 0, kept: 1, removed: 0, repaired: 0, rewritten: 0, total: 1, waiting: 0 },
       started_at: "2026-11-20T10:59:00Z",
       swept: 0,
       urls: 10,
