@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.dialects.value_sql import ValueSql
+from airflow_sitemaps.sources.dialects.value_sql import ValueSql, select_list
 from airflow_sitemaps.sources.driver import CURSOR_ROWS, STREAMED, partitions, translated
 
 if TYPE_CHECKING:
@@ -234,11 +234,9 @@ class Dialect(ValueSql):
         if not self.asof_sql or len(columns) != 1 or columns[0].kind not in self.asof_kinds:
             return None
         key, given = self.key_order(columns[0]), self.boundary_rows(columns, keys, binds)
-        selected = ", ".join(f"{sql} AS {name}" for name, sql in measures.items())
-        names = ", ".join(f"measured.{name} AS {name}" for name in measures)
-        return self.asof_sql.format(
-            key=key, given=given, from_item=from_item, where=where, measures=selected, names=names
-        )
+        names = select_list({name: f"measured.{name}" for name in measures})
+        parts = {"from_item": from_item, "where": where, "measures": select_list(measures), "names": names}
+        return self.asof_sql.format(key=key, given=given, **parts)
 
     def rank_at_once(self, columns: Sequence[Column]) -> int | None:
         """Return how many keys one statement can order, or None if only the statement's size limits them."""

@@ -260,6 +260,11 @@ class ValueSql:
         return ", ".join(self.member_text_sql.format(self.emit_text(column)) for column in columns)
 
 
+def select_list(outputs: Mapping[str, str]) -> str:
+    """Return a SELECT list of expressions by their names in the result."""
+    return ", ".join(f"{sql} AS {name}" for name, sql in outputs.items())
+
+
 def ascending(expressions: Sequence[str]) -> str:
     """Return an ORDER BY list. The order is stated, because DuckDB's ``default_order`` can be descending."""
     return ", ".join(f"{expression} ASC" for expression in expressions)

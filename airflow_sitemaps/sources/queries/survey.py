@@ -14,7 +14,7 @@ from airflow_sitemaps.protocol.rules import sample_text
 from airflow_sitemaps.quantities import size
 from airflow_sitemaps.shards.ranges import EMPTY, NEWEST_CHARACTERS, Digest, Survey
 from airflow_sitemaps.sources.columns import TIMES, Kind, Output
-from airflow_sitemaps.sources.dialects.value_sql import ascending
+from airflow_sitemaps.sources.dialects.value_sql import ascending, select_list
 from airflow_sitemaps.sources.driver import redacted
 from airflow_sitemaps.sources.queries.key_spans import (
     GAP,
@@ -114,7 +114,7 @@ def _sums(context: QueryContext, run: KeySpan, *, urgent: bool) -> Iterator[tupl
 
 def _bucket_rows(context: QueryContext, part: KeySpan, bucket: str, measures: Mapping[str, str], binds: Binds) -> str:
     where = span_condition(context.dialect, context.mapping.key, part, binds)
-    return f"SELECT {bucket} AS bucket, {_selected(measures)} FROM {context.from_item} WHERE {where}"
+    return f"SELECT {bucket} AS bucket, {select_list(measures)} FROM {context.from_item} WHERE {where}"
 
 
 def _quick_rows(context: QueryContext, run: KeySpan, measures: Mapping[str, str], binds: Binds) -> str | None:
@@ -141,7 +141,7 @@ def _sorted_union(context: QueryContext, run: KeySpan, where: str, measures: Map
     return (
         f"SELECT bucket, {given} FROM (SELECT SUM(mark) OVER (ORDER BY {ascending(names)}, mark DESC"
         f" ROWS UNBOUNDED PRECEDING) AS bucket, mark, {given} FROM"
-        f" (SELECT {context.ordered_key}, 0 AS mark, {_selected(measures)} FROM {context.from_item} WHERE {where} UNION ALL"
+        f" (SELECT {context.ordered_key}, 0 AS mark, {select_list(measures)} FROM {context.from_item} WHERE {where} UNION ALL"
         f" SELECT {', '.join(names)}, 1, {nothing} FROM ({dialect.boundary_rows(key, run.cuts, binds)}) given)"
         " ordered) counted WHERE mark = 0"
     )
@@ -156,11 +156,6 @@ def _measures(context: QueryContext, *, urgent: bool) -> dict[str, str]:
         newest = dialect.column(lastmod) if lastmod.kind in TIMES else dialect.emit_comparable(lastmod)
     measures = {"newest": newest, "row_hash": dialect.row_hash(context.mapping.emitted)}
     return measures | ({"urgent_hash": dialect.row_hash(context.mapping.urgent)} if urgent else {})
-
-
-def _selected(measures: Mapping[str, str]) -> str:
-    """Return the select list of measures."""
-    return ", ".join(f"{sql} AS {name}" for name, sql in measures.items())
 
 
 def _grouped(context: QueryContext, rows: str, measures: Mapping[str, str], binds: Binds) -> Statement:
