@@ -123,8 +123,8 @@ class ListSession(Source):
         for within in ranges:
             entries = self._of(within)
             newest = max((entry.lastmod for entry in entries if entry.lastmod), default=None)
-            checksums = [sum(self._hashes(entries, but)) for but in ((), PATIENT)[: 1 + urgent]]
-            digests.append(Digest.of(len(entries), newest, *checksums))
+            of_urgent = sum(self._hashes(entries, PATIENT)) if urgent else None
+            digests.append(Digest.of(len(entries), newest, sum(self._hashes(entries)), of_urgent))
         return Survey(digests=tuple(digests))
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading, Duplicate, Source, SourceConfig
 from airflow_sitemaps.protocol.rules import sample_text
-from airflow_sitemaps.shards.ranges import PATIENT, Digest, Key, Survey
+from airflow_sitemaps.shards.ranges import Digest, Key, Survey
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import FEED_FIELDS, Observed
 from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
@@ -274,12 +274,13 @@ class MemorySource(Source):
             rows += sorted(group, key=lambda row: [str(value).encode() for value in self._emitted_values(row)])
         return rows
 
-    def _emitted(self) -> list[str]:
-        """Return the columns that reach the sitemap: those of ``loc``, then the mapped ones."""
+    def _emitted(self, *, urgent: bool = False) -> list[str]:
+        """Return the columns that reach the sitemap: those of ``loc``, then the mapped ones; or those that do not wait."""
         config = self._config
         names = list(LocMapping(config.loc).columns)
-        mapped = map(config.column, ("lastmod", "changefreq", "priority", *EXTENSIONS))
-        return [*names, *(name for name in mapped if name is not None), *config.page_columns]
+        fields = EXTENSIONS if urgent else ("lastmod", "changefreq", "priority", *EXTENSIONS)
+        mapped = [name for name in map(config.column, fields) if name is not None]
+        return [*names, *mapped, *(() if urgent else config.page_columns)]
 
     def _emitted_values(self, row: Row) -> list[Any]:
         return [row.get(name) for name in self._emitted()]
@@ -290,10 +291,8 @@ class MemorySource(Source):
         if (name := self._config.column("lastmod")) is not None:
             values = [row.get(name) for row in rows]
             newest = max((iso(value) for value in values if value is not None), default=None)
-        waits = {self._config.column(name) for name in PATIENT} | set(self._config.page_columns)
-        names = [name for name in self._emitted() if name not in waits]
-        checksums = [sum(self._hashes(rows, own)) for own in ((), names)[: 1 + urgent]]
-        return Digest.of(len(rows), newest, *checksums)
+        of_urgent = sum(self._hashes(rows, self._emitted(urgent=True))) if urgent else None
+        return Digest.of(len(rows), newest, sum(self._hashes(rows)), of_urgent)
 
     def _hashes(self, rows: Sequence[Row], names: Sequence[str] = ()) -> list[int]:
         names = names or self._emitted()
