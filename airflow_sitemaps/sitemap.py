@@ -245,15 +245,15 @@ class Sitemap:
             return
         rules = ("changefreq", "priority", *(rule for rule in RULES if rule.startswith("lastmod-")))
         verdicts = {rule: self.rulebook(section)[rule] for rule in rules}
-        lists = [rule for rule, verdict in verdicts.items() if verdict in (Verdict.DROP_ROW, Verdict.FAIL)]
-        if section.kind != "news" and not section.observed and not lists:
-            return
-        other = f"the rule {lists[0]!r} set to {verdicts[lists[0]].value!r}" if lists else "observed dates"
-        other = "kind='news'" if section.kind == "news" else other
-        raise ConfigurationError(
-            f"Section({section.name!r}): ShardPolicy(rewrite_after=…) cannot be used with {other}: only changes of lastmod, "
-            "changefreq and priority wait, and here they list a URL, remove one or depend on the run. Omit one of the two"
-        )
+        others = ["kind='news'"] * (section.kind == "news") + ["observed dates"] * bool(section.observed)
+        others += [
+            f"the rule {r!r} set to {v.value!r}" for r, v in verdicts.items() if v in (Verdict.DROP_ROW, Verdict.FAIL)
+        ]
+        if others:
+            raise ConfigurationError(
+                f"Section({section.name!r}): ShardPolicy(rewrite_after=…) cannot be used with {others[0]}: only changes of lastmod, "
+                "changefreq and priority wait, and here they list a URL, remove one or depend on the run. Omit one of the two"
+            )
 
     def _check_settings(self) -> None:
         where = "Sitemap"

@@ -230,7 +230,7 @@ def _unfit(item: LayoutRange, shard: Shard, context: DecisionContext) -> str:
 
 
 def _may_wait(item: LayoutRange, shard: Shard, context: DecisionContext) -> bool:
-    """Return whether changed rows need not be read again yet: they list no URL, remove none, and their turn has not come."""
+    """Return whether changed rows need not be read again before their turn: they list no URL and remove none."""
     assert item.carries is not None
     if context.rewrite_after is None or item.carries in context.drifted or _unfit(item, shard, context):
         return False
