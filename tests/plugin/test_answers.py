@@ -11,7 +11,7 @@ from airflow.models.dag import DagModel
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
 from airflow_sitemaps.assets import section_settings
-from airflow_sitemaps.plugin.shard_map import EMPTY, KEPT, PENDING, WRITTEN
+from airflow_sitemaps.plugin.shard_map import EMPTY, KEPT, PENDING, WAITING, WRITTEN
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.codec import decode_manifest, encode
 from airflow_sitemaps.shards.ranges import show
@@ -129,12 +129,13 @@ def test_the_map_holds_what_the_manifest_holds(admin: Client, session: Session, 
     assert section["written_in"] == [shard.written_in for shard in shards]
     assert section["dropped"] == [sum(shard.dropped.values()) for shard in shards]
     assert section["written_at"] == [int(s.file.modified_at.timestamp()) if s.file else 0 for s in shards]
+    of_files = [WAITING if s.dirty_since else WRITTEN if s.written_in == 7 else KEPT for s in shards]
     states = [
-        EMPTY if s.file is None else PENDING if s.file.etag is None else WRITTEN if s.written_in == 7 else KEPT
-        for s in shards
+        EMPTY if s.file is None else PENDING if s.file.etag is None else state
+        for s, state in zip(shards, of_files, strict=True)
     ]
     assert section["state"] == states
-    assert set(states) == {EMPTY, PENDING, WRITTEN, KEPT}
+    assert set(states) == {EMPTY, PENDING, WRITTEN, KEPT, WAITING}
     assert [text["name"] for text in texts] == [shard.file.name if shard.file else None for shard in shards]
     assert [text["lower"] for text in texts[1:]] == [show(shard.range.lower) for shard in shards[1:]]
     assert texts[-1]["upper"] is None

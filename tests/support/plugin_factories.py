@@ -119,6 +119,7 @@ def shard(i: int, of: int, generation: int, name: str, urls: int) -> Shard:
         urls=held,
         newest_lastmod="2026-11-19T08:00:00Z",
         written_in=generation if i % 11 == 0 else 1 + i % max(1, generation - 1),
+        dirty_since=NOW if i % 89 == 88 else None,
         dropped={"loc-missing": i % 3} if i % 3 else {},
         file=PublicFile(
             name=f"{name}-{i + 1:05d}.xml.gz",

@@ -28,7 +28,7 @@ export const STATES = [
   "written by last run",
   "pending publish",
   "empty range, no file",
-  "changed rows wait for its turn",
+  "changes wait for the shard’s turn",
 ] as const;
 
 export interface Layout {
