@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +25,7 @@ from benchmarks.forked import forked
 from benchmarks.meter import resident_mb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import timedelta
 
     from airflow_sitemaps import Sitemap
@@ -281,6 +281,28 @@ class _NoDatabases:
         return {"AIRFLOW_CONN_BENCH_DUCKDB": json.dumps(connection)}
 
 
+@contextmanager
+def prepared(name: str, *, s3: bool) -> Iterator[tuple[Path, float]]:
+    """A folder for tables and stores, the S3 server, Airflow's connections; and the MB with which a task begins."""
+    with ExitStack() as stack:
+        parent = tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR"), prefix=f"bench-{name}-")
+        folder = Path(stack.enter_context(parent))
+        endpoint = stack.enter_context(environment.sink(folder)) if s3 else ""
+        os.environ.update(settings(folder, endpoint))
+        yield folder, warm(s3)
+
+
+def finish(
+    name: str, result: dict[str, Any], tables: str, given: argparse.Namespace, folder: Path, *, plot: bool
+) -> None:
+    """Print the tables, and keep the result as the command line says."""
+    print(tables)
+    if given.json:
+        given.json.write_text(json.dumps(result, indent=1) + "\n")
+    if given.keep:
+        growth_report.keep(name, result, tables, folder, plot=plot)
+
+
 def main() -> None:
     """Measure and print a table; ``--keep`` stores the result, with its table in the docs."""
     from benchmarks.__main__ import facts
@@ -294,23 +316,13 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="a file for the result")
     parser.add_argument("--keep", action="store_true", help="write results/rows.json and docs/scale-runs.md")
     given = parser.parse_args()
-    with ExitStack() as stack:
-        folder = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR"), prefix="bench-rows-"))
-        )
-        endpoint = stack.enter_context(environment.sink(folder)) if given.store == "s3" else ""
-        os.environ.update(settings(folder, endpoint))
-        base_mb = warm(given.store == "s3")
+    with prepared("rows", s3=given.store == "s3") as (folder, base_mb):
         store = "s3://bench/rows" if given.store == "s3" else str(folder / "out")
         say(f"{shutil.disk_usage(folder).free / 1e9:.0f} GB free; a task begins with {base_mb:.0f} MB")
         found = measure(folder, store, given.rows, given.max_urls)
         result = {**facts(given.rows, 1), "store": given.store, "base_mb": base_mb, "runs": found}
         tables = f"{given.rows:,} rows:\n\n{growth_report.rows_runs(result)}"
-        print(tables)
-        if given.json:
-            given.json.write_text(json.dumps(result, indent=1) + "\n")
-        if given.keep:
-            growth_report.keep("rows", result, tables, folder, plot=True)
+        finish("rows", result, tables, given, folder, plot=True)
 
 
 if __name__ == "__main__":

@@ -9,18 +9,14 @@ is as many hours as are simulated.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import tempfile
 import time
-from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks import data, environment, growth_report, pages_table
+from benchmarks import data, growth_report, pages_table
 from benchmarks.forked import forked
-from benchmarks.rows import Runs, say, settings, warm
+from benchmarks.rows import Runs, finish, prepared, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,21 +122,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="a file for the result")
     parser.add_argument("--keep", action="store_true", help="write results/spread.json and docs/scale-runs.md")
     given = parser.parse_args()
-    with ExitStack() as stack:
-        folder = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(dir=os.environ.get("BENCH_DIR"), prefix="bench-spread-"))
-        )
-        os.environ.update(settings(folder, stack.enter_context(environment.sink(folder))))
-        warm(s3=True)
+    with prepared("spread", s3=True) as (folder, _):
         stores = {"at once": "s3://bench/at-once", "in turn": "s3://bench/in-turn"}
         found = measure(folder, stores, given.rows, given.hours, given.max_urls)
         result = {**facts(given.rows, 1), **found}
-        tables = report(result)
-        print(tables)
-        if given.json:
-            given.json.write_text(json.dumps(result, indent=1) + "\n")
-        if given.keep:
-            growth_report.keep("spread", result, tables, folder, plot=False)
+        finish("spread", result, report(result), given, folder, plot=False)
 
 
 if __name__ == "__main__":
