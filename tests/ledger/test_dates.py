@@ -207,13 +207,19 @@ def test_splits_and_merges_keep_the_dates():
     assert dates(world) == {"0": second, "90": second, "10": None, "80": None} | {str(k): third for k in range(1, 8)}
 
 
-def test_a_new_path_keeps_ranges_and_dates_of_any_number(monkeypatch):
-    world = world_of(range(12))
+def with_one_date(url: str = "0", title: str = "x", **settings: Any) -> tuple[World, str]:
+    """A site of twelve pages of which one changed; return it with the date."""
+    world = world_of(range(12), **settings)
     world.build()
-    world.rows[0]["title"] = "x"
+    world.rows[int(url)]["title"] = title
     world.clock.advance(HOUR)
     second = run_time(world)
     world.build()
+    return world, second
+
+
+def test_a_new_path_keeps_ranges_and_dates_of_any_number(monkeypatch):
+    world, second = with_one_date()
     before, ranges = lines(world), [shard.range for shard in manifest_of(world).sections["pages"].shards]
     monkeypatch.setattr(sys.modules[plan_section.__module__], "MOST_JOINED", 3)
     world.section_settings["path"] = "de/"
@@ -237,12 +243,7 @@ def test_a_new_path_keeps_ranges_and_dates_of_any_number(monkeypatch):
 
 
 def test_a_new_key_begins_the_dates_of_a_large_section_again(monkeypatch):
-    world = world_of(range(12))
-    world.build()
-    world.rows[0]["title"] = "x"
-    world.clock.advance(HOUR)
-    second = run_time(world)
-    world.build()
+    world, second = with_one_date()
     for letter, begun in (("a", {"0": second}), ("b", {})):
         for each in world.rows:
             each["id"] = f"{letter}{each['id']}" if letter == "a" else int(each["id"][1:])
@@ -254,12 +255,7 @@ def test_a_new_key_begins_the_dates_of_a_large_section_again(monkeypatch):
 
 def without_state(**settings: Any) -> tuple[World, str]:
     """A site with one date whose state is lost; return it with the date."""
-    world = world_of(range(12), **settings)
-    world.build()
-    world.rows[3]["title"] = "x & y"
-    world.clock.advance(HOUR)
-    second = run_time(world)
-    world.build()
+    world, second = with_one_date("3", "x & y", **settings)
     world.config.state.objects.clear()
     world.clock.advance(HOUR)
     return world, second
