@@ -249,22 +249,22 @@ class Home:
             raise DemoError(
                 f"port {port} is not free: {error.strerror}. Give another one: --page {port + 1}"
             ) from error
-        url = f"http://127.0.0.1:{port}"
         environment = {
             **self.environment(),
             "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))),
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(port),
-            "AIRFLOW__API__BASE_URL": url,
+            "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
             "AIRFLOW__API__WORKERS": "1",
         }
+        # A closed terminal ends it, too. A shell starts what runs in the background with SIGINT ignored, which is inherited.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler)
         command = [sys.executable, "-m", "airflow", "standalone"]
         with (self.work / "airflow.log").open("wb") as log:
             process = subprocess.Popen(  # noqa: S603 - Airflow's own command
                 command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
-        for number in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal ends it, too
-            signal.signal(number, signal.default_int_handler)
         try:
             return process.wait()
         except KeyboardInterrupt:
