@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -296,7 +297,10 @@ def test_a_retired_section_stays_until_the_new_section_that_may_replace_it_is_pu
     assert shop.locs() == {f"{loc}-new" for loc in products} | {entry["loc"] for entry in shop.posts}
 
 
-def test_a_repeated_publication_adds_the_new_section_and_the_next_run_removes_the_retired_one(shop: Shop) -> None:
+@pytest.mark.parametrize("gone", [None, timedelta(days=30)])
+def test_a_repeated_publication_adds_the_new_section_and_the_next_run_removes_the_retired_one(
+    shop: Shop, gone: timedelta | None
+) -> None:
     """A person clears the writing task that failed, and the publishing task."""
     products, posts = {entry["loc"] for entry in shop.products}, {entry["loc"] for entry in shop.posts}
     tags = [row(9_000)]
@@ -309,6 +313,7 @@ def test_a_repeated_publication_adds_the_new_section_and_the_next_run_removes_th
             Section("tags", MemorySourceConfig(tags)),
         ],
         retired=("products",),
+        gone=gone,
     )
     planned = stages.plan(renamed, RunRequest(batch_rows=10), clock=shop.clock)
     assert planned.key is not None

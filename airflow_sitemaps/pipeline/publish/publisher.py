@@ -96,6 +96,7 @@ def _attempt(
             plan = _missing_from_first_try(plan, current.manifest)
             if not plan.sections:
                 return repeated
+            receipts = [receipt for receipt in receipts if receipt.section in plan.sections]
     current = _checked(opened, current, plan, is_repeated=repeated is not None)
     old = current.manifest if current is not None else None
     plan, receipts = _fitted(opened.state, old, plan, receipts)
