@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         StoredObject,
         Update,
     )
-    from airflow_sitemaps.ports.source import ChangeReading, Duplicate, Requests, Source, SourceConfig
+    from airflow_sitemaps.ports.source import ChangeReading, Duplicate, Requests, SiblingSurvey, Source, SourceConfig
     from airflow_sitemaps.ports.store import Purge, Store, StoreConfig
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "PutMode",
     "PutOutcomeError",
     "Requests",
+    "SiblingSurvey",
     "Source",
     "SourceConfig",
     "Store",

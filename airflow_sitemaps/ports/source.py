@@ -64,6 +64,14 @@ class Requests(NamedTuple):
     number: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiblingSurvey:
+    """A survey of one of several siblings, and the ``table_version`` of its rows, read before it ("" if there is none)."""
+
+    survey: Survey
+    version: str = ""
+
+
 class Source(Protocol):
     """The rows of one section, in an open database session.
 
@@ -124,6 +132,16 @@ class Source(Protocol):
             ranges: Disjoint ranges in key order.
             urgent: Whether the digests have the checksum ``urgent`` too. Default: False.
         """
+
+    def survey_siblings(
+        self, configs: Sequence[SourceConfig], ranges: Sequence[Sequence[KeyRange]], *, urgent: bool = False
+    ) -> Sequence[SiblingSurvey] | None:
+        """Survey this source and others with the same ``sibling_key`` in one scan, each in ranges of its own.
+
+        Returns:
+            The surveys in the order of ``configs``, or None if this database cannot do it.
+        """
+        return None
 
     def scan_estimate(self) -> int | None:
         """Return how many bytes the surveys so far were estimated to scan, or None if the database does not say."""
@@ -221,6 +239,11 @@ class SourceConfig(Protocol):
     @property
     def change_log_interval(self) -> timedelta | None:
         """How long the change log replaces a survey of every range; None if there is no change log."""
+        return None
+
+    @property
+    def sibling_key(self) -> str | None:
+        """A text that only sources have in common that ``Source.survey_siblings`` takes together, or None."""
         return None
 
     def open(self, *, section: str) -> AbstractContextManager[Source]:

@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from sqlalchemy import exc
 
-from airflow_sitemaps.errors import SourceError
+from airflow_sitemaps.errors import RefusedError, SourceConfigurationError, SourceError
+from airflow_sitemaps.ports import SiblingSurvey
+from airflow_sitemaps.quantities import size
+from airflow_sitemaps.sources import siblings
 from airflow_sitemaps.sources.driver import WAIT_BOUND, redacted, translated
 from airflow_sitemaps.sources.queries import boundaries, key_spans, survey
 from airflow_sitemaps.sources.queries.context import rows_statement
+from airflow_sitemaps.sources.queries.relation import is_fixed
 from airflow_sitemaps.sources.row_values import batches_of
+from airflow_sitemaps.sources.source_settings import SourceSettings
 from airflow_sitemaps.sources.user_texts import name_parts
 from airflow_sitemaps.waits import arriving, waiting
 
@@ -25,11 +30,12 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from airflow_sitemaps.ports import ChangeReading, Duplicate
+    from airflow_sitemaps.ports import ChangeReading, Duplicate, SourceConfig
     from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey
     from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
     from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader
     from airflow_sitemaps.sources.queries.key_spans import KeySpan
+    from airflow_sitemaps.sources.queries.relation import Relation
     from airflow_sitemaps.sources.run_state import RunState
 
 REFUSALS: Final = (exc.DataError, exc.IntegrityError, exc.NotSupportedError, exc.ProgrammingError)
@@ -55,7 +61,7 @@ class SqlSession:
         self._snapshot: sa.Connection | None = None
         self._state = state
         self.state = "" if state is None else str(state)
-        self._meter = survey.ScanMeter(context, max_scan_bytes)
+        self._meter = ScanMeter(context, max_scan_bytes)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -143,18 +149,38 @@ class SqlSession:
 
     def table_version(self) -> str | None:
         relation = self.context.versioned
-        if relation is None or relation.table is None:
-            return None
+        return None if relation is None else self._versions([relation])[0]
+
+    def _versions(self, relations: Sequence[Relation]) -> list[str | None]:
+        """Return the version of the rows of relations over the session's table, read by one statement."""
+        table = relations[0].table
+        if table is None:
+            return [None] * len(relations)
         try:
             with self.transaction("reading the table's version") as connection:
-                version = self.context.dialect.table_version(connection, name_parts(relation.table))
+                version = self.context.dialect.table_version(connection, name_parts(table))
         except SourceError as error:
             log.info("%s; every range is surveyed", error)
+            version = None
+        return [None if version is None else f"{version} {_identity(relation)}" for relation in relations]
+
+    def survey_siblings(
+        self, configs: Sequence[SourceConfig], ranges: Sequence[Sequence[KeyRange]], *, urgent: bool = False
+    ) -> Sequence[SiblingSurvey] | None:
+        if self.context.dialect.hashes_here:
             return None
-        if version is None:
-            return None
-        values = json.dumps([relation.table, relation.where, sorted(relation.parameters.items())], default=str)
-        return f"{version} {sha256(values.encode()).hexdigest()}"
+        sources = [config for config in configs if isinstance(config, SourceSettings)]
+        relations = [siblings.relation_of_source(source) for source in sources]
+        versions: list[str | None] = [None] * len(sources)
+        if self.context.versioned is not None and all(is_fixed(each.where) for each in relations):
+            versions = self._versions(relations)
+        with self.transaction(f"the survey of {len(sources):,} sections") as connection:
+
+            def admit(pieces: Sequence[KeyRange], context: QueryContext) -> None:
+                self._meter.admit(connection, pieces, context)
+
+            surveys = siblings.take(self.context, connection, sources, ranges, admit, urgent=urgent)
+        return [SiblingSurvey(version=v or "", survey=s) for v, s in zip(versions, surveys, strict=True)]
 
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
         if self.change_log is None:
@@ -203,3 +229,62 @@ class SqlSession:
                 return batches_of(dialect.rows(connection, statement), columns)
 
             yield rows_of
+
+
+def _identity(relation: Relation) -> str:
+    """Return a hash of what selects the rows of a table."""
+    values = json.dumps([relation.table, relation.where, sorted(relation.parameters.items())], default=str)
+    return sha256(values.encode()).hexdigest()
+
+
+class ScanMeter:
+    """The estimates of one session. ``total``: bytes of all admitted surveys. None: none was, or it is unknown."""
+
+    def __init__(self, context: QueryContext, ceiling: int | None) -> None:
+        self._context = context
+        self._ceiling = ceiling
+        self.total: int | None = None
+
+    def admit(self, connection: sa.Connection, ranges: Sequence[KeyRange], context: QueryContext | None = None) -> None:
+        """Add a survey's estimate to the total, and log it. Refuse one above the ceiling, or of unknown size.
+
+        ``context`` is that of the survey if it has more rows than the session's own.
+        """
+        estimate = self._estimate(connection, ranges, context or self._context)
+        if estimate is not None:
+            self.total = (self.total or 0) + estimate
+            log.info("%s: the survey will scan about %s", self._context.name, size(estimate))
+
+    def check(self, connection: sa.Connection, within: KeyRange) -> None:
+        """Refuse a range whose survey would exceed the ceiling, before it is cut. Without a ceiling, query nothing."""
+        if self._ceiling is not None:
+            self._estimate(connection, [within], self._context)
+
+    def _estimate(self, connection: sa.Connection, ranges: Sequence[KeyRange], context: QueryContext) -> int | None:
+        """Return the estimate of a survey's statements, or None if the database has none or fails."""
+        name, dialect = self._context.name, self._context.dialect
+        estimate = None
+        if dialect.estimates_scans:
+            try:
+                estimate = sum(dialect.scanned_bytes(connection, each) for each in survey.statements(context, ranges))
+            except (
+                Exception
+            ) as error:  # of any driver: without an estimate the survey goes on, unless there is a ceiling
+                cause = redacted(connection.engine, getattr(error, "orig", None) or error)
+                log.info("%s: the database cannot estimate what the survey will scan: %s", name, cause)
+        if self._ceiling is None:
+            return estimate
+        if estimate is None:
+            raise SourceConfigurationError(
+                f"{name}: max_scan_bytes={self._ceiling:,}: this database ({dialect.name}) cannot "
+                "estimate the scan of this source's survey, so the limit cannot be enforced; only BigQuery can. Omit "
+                "max_scan_bytes, and limit the statements in session=. docs/database-costs.md lists each database's own limit"
+            )
+        whole = (self.total or 0) + estimate
+        if whole > self._ceiling:
+            raise RefusedError(
+                f"{name}: the survey would scan about {whole:,} bytes (BigQuery dry run), and the limit is "
+                f"max_scan_bytes={self._ceiling:,}. It was not run, and nothing was published. Raise max_scan_bytes, or "
+                "read less: fewer columns, a where= on the partition column, or change_detection='watermark'"
+            )
+        return estimate

@@ -104,6 +104,13 @@ class SqlSource(SourceSettings):
         """How long the change log stands for a survey of every range; None if there is none."""
         return None if self.change_log is None else self.change_log.full_every
 
+    @property
+    def sibling_key(self) -> str | None:
+        """What sources have in common that differ only by the value of one equality, such as ``locale = 'de'``."""
+        from airflow_sitemaps.sources.siblings import sibling_key  # noqa: PLC0415 - imports SQLAlchemy and Arrow
+
+        return sibling_key(self)
+
     def open(self, *, section: str) -> AbstractContextManager[Source]:
         """Connect to the database and check the columns.
 

@@ -20,7 +20,7 @@ from airflow_sitemaps.protocol.rules import sample_text
 from airflow_sitemaps.shards.ranges import Digest, Key, Survey
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import FEED_FIELDS, Observed
-from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
+from airflow_sitemaps.sources.queries.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
 from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.sources.source_settings import EntryColumns
 from airflow_sitemaps.testing.row_columns import iso, kind, lastmods, locs, priorities, row_hashes, text

@@ -31,7 +31,7 @@ class SqlTable:
         database.run(
             f"DROP TABLE IF EXISTS {self.name}",
             f"CREATE TABLE {self.name} (rid INTEGER PRIMARY KEY, id {types['integer']}, url VARCHAR(200), "
-            f"lm {types['timestamp']}, prio {types['float']})",
+            f"lm {types['timestamp']}, prio {types['float']}, part INTEGER)",
         )
 
     def clear(self) -> None:
@@ -48,13 +48,13 @@ class SqlTable:
     def delete(self, rids: Sequence[int]) -> None:
         self.database.run(f"DELETE FROM {self.name} WHERE rid IN ({', '.join(map(str, rids))})")
 
-    def source(self, *, priority: bool, lastmod: str | Observed = "lm") -> SqlSource:
-        column = "prio" if priority else None
-        return SqlSource("machine", table=self.name, key="id", loc="url", lastmod=lastmod, priority=column)
+    def source(self, *, priority: bool, lastmod: str | Observed = "lm", part: int | None = None) -> SqlSource:
+        column, where = "prio" if priority else None, None if part is None else f"part = {part}"
+        return SqlSource("machine", table=self.name, key="id", loc="url", lastmod=lastmod, priority=column, where=where)
 
 
-def run(table: Any, examples: int, steps: int, *, observed: bool = False) -> None:
-    machine = type("Machine", (IncrementalMachine,), {"table": table, "observed": observed})
+def run(table: Any, examples: int, steps: int, **settings_of_machine: bool) -> None:
+    machine = type("Machine", (IncrementalMachine,), {"table": table, **settings_of_machine})
     limits = settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -69,8 +69,8 @@ def test_in_memory() -> None:
     run(ListTable(), examples=15 * TIMES, steps=30)
 
 
-@pytest.mark.parametrize("observed", [False, True])
+@pytest.mark.parametrize("way", ["", "observed", "in_parts"])
 @pytest.mark.parametrize("name", NAMES)
-def test_on_a_live_database(name: str, observed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_live_database(name: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = connected(name, "machine", monkeypatch)
-    run(SqlTable(found), examples=4 * TIMES, steps=25, observed=observed)
+    run(SqlTable(found), examples=4 * TIMES, steps=25, **({way: True} if way else {}))

@@ -73,7 +73,10 @@ class MachineTable(Protocol):
         ...
 
     def source(self, *, priority: bool, lastmod: str | Observed = "lm") -> SourceConfig:
-        """Return the table as a source: key ``id``, loc ``url``, and priority ``prio`` on request."""
+        """Return the table as a source: key ``id``, loc ``url``, and priority ``prio`` on request.
+
+        The table of a machine with ``in_parts`` also has ``part``, an integer or NULL, and takes its value.
+        """
         ...
 
 
@@ -109,12 +112,14 @@ class IncrementalMachine(RuleBasedStateMachine):
     """The state machine.
 
     Rows are inserted, changed, moved and deleted. Runs succeed, crash, are retried and rolled back. The small shards split
-    and merge. If dates are observed, the column ``lm`` makes the page.
+    and merge. If dates are observed, the column ``lm`` makes the page. ``in_parts``: the column ``part`` divides the rows
+    into three sections, whose surveys are shared.
     """
 
     table: MachineTable
     max_urls = 4
     observed = False
+    in_parts = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -129,7 +134,9 @@ class IncrementalMachine(RuleBasedStateMachine):
         self.faults = Faults()
         self.current = False
         """Whether the published entries match the current rows."""
-        self._number = 0
+        self._fixed = 3 if self.in_parts else 1
+        """The number of rows that are never changed; they are the first."""
+        self._number = self._fixed - 1
         self._moved: set[str] = set()
         self._generations: dict[int, tuple[str, dict[str, Line]]] = {}
         """The fingerprint of the section's configuration and the ledger, by generation."""
@@ -147,8 +154,9 @@ class IncrementalMachine(RuleBasedStateMachine):
 
     @initialize(keys=st.lists(KEYS, min_size=1, max_size=20, unique=True))
     def load(self, keys: list[int]) -> None:
-        """Insert the first rows. Row 0 is never changed, so there is always something to publish."""
-        self._put({"rid": 0, "id": 30, "url": f"{BASE}p/0", "lm": None, "prio": None})
+        """Insert the first rows. One of each section is never changed, so there is always something to publish."""
+        for number in range(self._fixed):
+            self._put({"rid": number, "id": 30, "url": f"{BASE}p/{number}", "lm": None, "prio": None})
         for key in keys:
             self._insert(key, -key, None)
 
@@ -164,19 +172,19 @@ class IncrementalMachine(RuleBasedStateMachine):
         for place in range(number):
             self._insert(top + 1 + place, 0, None)
 
-    @precondition(lambda self: len(self.rows) > 1)
+    @precondition(lambda self: len(self.rows) > self._fixed)
     @rule(data=st.data(), hours=HOURS)
     def update(self, data: st.DataObject, hours: int) -> None:
         """Change a row and set its lastmod, newer or older."""
         self._set(self._drawn(data), lm=_moment(hours))
 
-    @precondition(lambda self: len(self.rows) > 1)
+    @precondition(lambda self: len(self.rows) > self._fixed)
     @rule(data=st.data(), priority=PRIORITIES)
     def update_silently(self, data: st.DataObject, priority: float | None) -> None:
         """Change a row without its lastmod."""
         self._set(self._drawn(data), prio=priority)
 
-    @precondition(lambda self: len(self.rows) > 1)
+    @precondition(lambda self: len(self.rows) > self._fixed)
     @rule(data=st.data(), key=st.one_of(st.none(), KEYS))
     def move(self, data: st.DataObject, key: int | None) -> None:
         """Change the key of a row, perhaps to NULL."""
@@ -185,11 +193,21 @@ class IncrementalMachine(RuleBasedStateMachine):
             self._moved.add(row["url"])
             self._set(row, id=key)
 
+    @precondition(lambda self: self.in_parts and len(self.rows) > self._fixed)
+    @rule(data=st.data(), part=st.sampled_from((0, 1, 2, None)))
+    def move_to_another_section(self, data: st.DataObject, part: int | None) -> None:
+        """Change the part of a row, perhaps to none."""
+        self._set(self._drawn(data), part=part)
+
     @rule(low=KEYS, width=st.integers(min_value=0, max_value=60))
     def delete(self, low: int, width: int) -> None:
         """Delete one row, a range, or the end of the table."""
         self._delete(
-            [n for n, row in self.rows.items() if n and row["id"] is not None and low <= row["id"] <= low + width]
+            [
+                n
+                for n, row in self.rows.items()
+                if n >= self._fixed and row["id"] is not None and low <= row["id"] <= low + width
+            ]
         )
 
     @rule()
@@ -306,12 +324,19 @@ class IncrementalMachine(RuleBasedStateMachine):
 
     def _sitemap(self, store: StoreConfig | None = None) -> Sitemap:
         dates: dict[str, Any] = {"lastmod": Observed("lm")} if self.observed else {}
-        source = self.table.source(priority=self.with_priority, **dates)
+        parts: list[dict[str, Any]] = [{"part": number} for number in range(3)] if self.in_parts else [{}]
         rules = {"priority": "drop_row"} if self.drop_faulty and self.with_priority else {}
+        sections = [
+            Section(
+                f"pages{part.get('part', '')}",
+                self.table.source(priority=self.with_priority, **dates, **part),
+                rules=rules,
+            )
+            for part in parts
+        ]
         return Sitemap(
-            store or self.store, [Section("pages", source, rules=rules)], shards=ShardPolicy(max_urls=self.max_urls),
-            guards=FREE, grace=GRACE,
-        )  # fmt: skip
+            store or self.store, sections, shards=ShardPolicy(max_urls=self.max_urls), guards=FREE, grace=GRACE
+        )
 
     def _run(self, *, full: bool = False) -> None:
         self.dates_move_only_with_pages()
@@ -341,6 +366,7 @@ class IncrementalMachine(RuleBasedStateMachine):
         return [row["id"] for row in self.rows.values()].count(key) < self.max_urls
 
     def _put(self, row: dict[str, Any]) -> None:
+        row |= {"part": row["rid"] % 3} if self.in_parts else {}
         self.rows[row["rid"]] = row
         self.table.insert([row])
         self.current = False
@@ -358,7 +384,7 @@ class IncrementalMachine(RuleBasedStateMachine):
             self.current = False
 
     def _drawn(self, data: st.DataObject) -> dict[str, Any]:
-        return self.rows[data.draw(st.sampled_from(sorted(self.rows.keys() - {0})))]
+        return self.rows[data.draw(st.sampled_from(sorted(self.rows.keys() - set(range(self._fixed)))))]
 
 
 def _check_date(url: str, before: Line | None, now: Line, *, has_same_code: bool) -> None:

@@ -15,7 +15,7 @@ from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.protocol.validator import Reciprocity
 from airflow_sitemaps.shards.ranges import KeyRange
-from airflow_sitemaps.sources import groups
+from airflow_sitemaps.sources.queries import groups
 from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.testing.crawler import Crawl, crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig

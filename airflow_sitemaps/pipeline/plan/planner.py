@@ -20,6 +20,7 @@ from airflow_sitemaps.errors import (
 )
 from airflow_sitemaps.pipeline.plan.dry_run import judge_sample
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
+from airflow_sitemaps.pipeline.plan.shared_surveys import SharedSurveys
 from airflow_sitemaps.pipeline.publish import commit_files, public_files
 from airflow_sitemaps.pipeline.publish.commit_files import are_to_change, too_many
 from airflow_sitemaps.pipeline.publish.questions import to_ask
@@ -133,14 +134,14 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
 def _survey(context: RunContext) -> _Surveyed:
     """Plan each section; after the others, try a section whose database failed once more."""
     sections = chosen(context.sitemap, context.request)
-    surveyed = _Surveyed()
+    surveyed, shared = _Surveyed(), SharedSurveys(context, sections) if len(sections) > 1 else None
     context.progress.start("survey", len(sections), "sections")
     waiting = list(sections)
     for attempt in (1, 2):
         again = []
         for section in waiting:
             try:
-                _plan_one(context, section, surveyed)
+                _plan_one(context, section, surveyed, shared)
             except OF_ONE_SECTION as error:
                 if context.sitemap.on_section_failure == "fail_all" or len(sections) == 1:
                     raise
@@ -157,11 +158,11 @@ def _survey(context: RunContext) -> _Surveyed:
     return surveyed
 
 
-def _plan_one(run: RunContext, section: Section, surveyed: _Surveyed) -> None:
+def _plan_one(run: RunContext, section: Section, surveyed: _Surveyed, shared: SharedSurveys | None) -> None:
     """Plan one section, and in a dry run also check its first rows."""
     with section.source.open(section=section.name) as source:
         context = run.of_section(section, source)
-        plan = plan_section(context)
+        plan = plan_section(context, shared)
         check_null_keys(run.sitemap, section, plan)
         sample = judge_sample(context, plan) if run.request.dry_run else None
     refusals = rows_at_plan(change_of(run, section, context.before, run.clock.now()), plan)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import rows_of_body
-from airflow_sitemaps.pipeline.plan.partial_survey import PartialSurvey, narrow
+from airflow_sitemaps.pipeline.plan.partial_survey import narrow
 from airflow_sitemaps.pipeline.publish import public_files
 from airflow_sitemaps.pipeline.state.identity import fingerprint, is_of_owner
 from airflow_sitemaps.protocol.lastmod import next_second
@@ -23,6 +23,8 @@ from airflow_sitemaps.shards.ranges import INTEGER, UNKNOWN, KeyRange, cut, fits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from airflow_sitemaps.pipeline.plan.partial_survey import Narrowed, PartialSurvey
+    from airflow_sitemaps.pipeline.plan.shared_surveys import SharedSurveys
     from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import Source
     from airflow_sitemaps.shards.manifest import SectionManifest, Shard
@@ -33,8 +35,8 @@ MOST_JOINED: Final = 250_000
 """Number of URLs that a writing task joins with every URL of a section at once, within 60 MB of memory."""
 
 
-def plan_section(context: SectionContext) -> SectionPlan:
-    """Make the plan of one section."""
+def plan_section(context: SectionContext, shared: SharedSurveys | None) -> SectionPlan:
+    """Make the plan of one section, whose survey may be one that the sections of a run share."""
     section, source, before = context.section, context.source, context.before
     configuration = fingerprint(context.sitemap, section)
     fresh = _fresh_cause(context)
@@ -42,7 +44,7 @@ def plan_section(context: SectionContext) -> SectionPlan:
     everything = fresh or renamed or _everything(context, configuration)
     narrowed = narrow(context, everything)
     files = public_files.Drift() if before is None else public_files.find(context.store, before, context.listing)
-    actions, survey = _actions(context, everything, fresh, renamed, narrowed.survey, files)
+    actions, survey = _actions(context, everything, fresh, renamed, narrowed, files, shared)
     carried = {t.carries for t in actions if t.carries is not None and t.kind is not Action.EMPTY}
     shards = before.shards if before is not None else ()
     return SectionPlan(
@@ -127,16 +129,19 @@ def _actions(
     everything: str,
     fresh: str,
     renamed: str,
-    partial: PartialSurvey | None,
+    narrowed: Narrowed,
     files: public_files.Drift,
+    shared: SharedSurveys | None,
 ) -> tuple[tuple[RangeAction, ...], Survey]:
     """Decide the actions of all ranges; return them with their survey. If ``renamed``, no range continues a file.
 
     If only some ranges were surveyed, the ranges to read are surveyed too, because a plan needs their number of rows.
     """
-    shards = context.before.shards if context.before is not None else ()
+    shards, partial = context.before.shards if context.before is not None else (), narrowed.survey
+    version = "" if narrowed.known is None else narrowed.known.version
+    taken = None if shared is None else shared.take(context, None if fresh or partial is not None else version)
     while True:
-        ranges, survey = _ranges(context, fresh, partial)
+        ranges, survey = _ranges(context, fresh, partial, taken)
         if renamed:
             ranges = tuple(replace(item, carries=None, reason=item.reason or renamed) for item in ranges)
         decision = DecisionContext(
@@ -157,9 +162,12 @@ def _actions(
 
 
 def _ranges(
-    context: SectionContext, fresh: str, partial: PartialSurvey | None
+    context: SectionContext, fresh: str, partial: PartialSurvey | None, taken: Survey | None
 ) -> tuple[tuple[LayoutRange, ...], Survey]:
-    """Return the new ranges and their survey. Too large ones are cut (all if ``fresh``), small neighbours joined."""
+    """Return the new ranges and their survey, unless it is ``taken`` already.
+
+    Too large ranges are cut (all if ``fresh``), and small neighbours joined.
+    """
     section, before, policy = context.section, context.before, context.policy
     if fresh or before is None:
         everything = KeyRange(None, None)
@@ -167,7 +175,7 @@ def _ranges(
         survey = _survey(context, context.source, ranges)
         pieces = zip(ranges, survey.digests, strict=True)
         return tuple(_checked(context, LayoutRange(range=r, digest=d, reason=fresh)) for r, d in pieces), survey
-    survey = _survey(context, partial or context.source, [shard.range for shard in before.shards])
+    survey = taken or _survey(context, partial or context.source, [shard.range for shard in before.shards])
     layout: list[LayoutRange] = []
     for position, (shard, digest) in enumerate(zip(before.shards, survey.digests, strict=True)):
         if digest.rows > policy.max_urls:

@@ -53,6 +53,8 @@ class ValueSql:
     """The name and version of the row hash's expression. It changes whenever the expression changes."""
     hashes_here: ClassVar[bool] = False
     """Whether the engine has no hash function, so that this process reads and hashes the rows."""
+    group_sql: ClassVar[str] = "{}"
+    """A column in GROUP BY. It keeps the column's comparison of values."""
     hash_sql: ClassVar[str] = ""
     """The 64-bit hash of a text's bytes, which is never NULL."""
     hash_type: ClassVar[Any] = pa.int64()

@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
-from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.shards.ranges import Key, KeyRange
 from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Column, Kind
 from airflow_sitemaps.sources.dialects.value_sql import ascending
@@ -89,6 +89,13 @@ def rank(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) 
         shift = ranks.pop() - places[0] if ranks else -1
         ranks += [place + shift for place in places]
     return ranks
+
+
+def rank_unsorted(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) -> list[int]:
+    """Return the order of keys in any order, which one statement must hold. Raises ``SourceError`` if it cannot."""
+    if len(_overlapping(context, keys)) > 1:
+        raise SourceError(f"{context.name}: one statement cannot order {len(keys):,} boundaries")
+    return rank(context, connection, keys)
 
 
 def _overlapping(context: QueryContext, keys: Sequence[Key]) -> list[Sequence[Key]]:

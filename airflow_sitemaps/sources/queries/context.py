@@ -14,9 +14,10 @@ from sqlalchemy import exc
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.lastmod import to_utc
 from airflow_sitemaps.shards.ranges import PATIENT
-from airflow_sitemaps.sources import groups, row_values
+from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import NUMBERS, Kind, Output
 from airflow_sitemaps.sources.dialects.value_sql import ascending
+from airflow_sitemaps.sources.queries import groups
 from airflow_sitemaps.sources.queries.key_spans import bucket_number, span_condition
 from airflow_sitemaps.sources.queries.relation import Relation
 from airflow_sitemaps.sources.user_texts import name_parts, nearest

@@ -84,14 +84,15 @@ def relation_of(table: str | None, query: str | None, where: str | None, paramet
             f"parameters={{{empty[0]!r}: []}}: an empty list matches no row, and SQL cannot express it. Give at least "
             "one value, or omit the condition"
         )
-    names = {name: _free_names(name, len(values), parameters) for name, values in lists.items()}
+    names = {name: free_names(name, len(values), parameters) for name, values in lists.items()}
     flat = {name: value for name, value in parameters.items() if name not in lists}
     for name, values in lists.items():
         flat |= dict(zip(names[name], values, strict=True))
     return Relation(table=table, query=_expanded(query, names), where=_expanded(where, names), parameters=flat)
 
 
-def _free_names(name: str, number: int, taken: Mapping[str, Any]) -> list[str]:
+def free_names(name: str, number: int, taken: Mapping[str, Any]) -> list[str]:
+    """Return names of parameters that begin with a name and are not taken."""
     stem = name
     while any(other.startswith(f"{stem}_") for other in taken):
         stem += "_"

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from airflow_sitemaps.errors import RefusedError, SourceConfigurationError
+from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.ports import Duplicate
 from airflow_sitemaps.protocol.rules import sample_text
-from airflow_sitemaps.quantities import size
 from airflow_sitemaps.shards.ranges import EMPTY, NEWEST_CHARACTERS, Digest, Survey
 from airflow_sitemaps.sources.columns import TIMES, Kind, Output
 from airflow_sitemaps.sources.dialects.value_sql import ascending, select_list
-from airflow_sitemaps.sources.driver import redacted
+from airflow_sitemaps.sources.driver import guarded
 from airflow_sitemaps.sources.queries.key_spans import (
     GAP,
     SPANS_AT_MOST,
@@ -56,7 +55,7 @@ def take(
             place = run.places[bucket]
             if place != GAP:
                 digests[place] = digests[place] + digest
-    nulls, samples = _null_keys(context, connection)
+    nulls, samples = null_keys(context, connection)
     return Survey(digests=tuple(digests), null_keys=nulls, null_key_samples=samples)
 
 
@@ -92,13 +91,18 @@ def _by_sql(
             yield before + int(bucket), Digest.of(int(count), _newest(context, moment), *map(int, checksums))
 
 
-def _sums(context: QueryContext, run: KeySpan, *, urgent: bool) -> Iterator[tuple[int, Statement]]:
+def _sums(
+    context: QueryContext, run: KeySpan, *, urgent: bool, values: Values | None = None
+) -> Iterator[tuple[int, Statement]]:
     """Yield the statements of a span, each with the number of buckets before its own.
 
-    A statement has a list of cuts if the database searches one, else a nested CASE.
+    A statement has a list of cuts if the database searches one, else a nested CASE. With ``values``, it sums the rows of each
+    value, and its first two columns are the positions of the first and the last value that a row has.
     """
     listed = list(run.split(context.dialect, listed=True))
     measures = _measures(context, urgent=urgent)
+    if values is not None:
+        measures[VALUE] = context.dialect.group_sql.format(f"src.{values.column}")
     is_quick = _quick_rows(context, listed[0], measures, context.relation.binds()) is not None
     before = 0
     for part in listed if is_quick else run.split(context.dialect):
@@ -108,7 +112,7 @@ def _sums(context: QueryContext, run: KeySpan, *, urgent: bool) -> Iterator[tupl
             if rows is None:
                 bucket = nested_case(context.dialect, context.mapping.key, part.cuts, binds)
                 rows = _bucket_rows(context, part, bucket, measures, binds)
-            yield before, _grouped(context, rows, measures, binds)
+            yield before, _grouped(context, rows, measures, binds, values)
         before += len(part.cuts) + 1
 
 
@@ -158,12 +162,15 @@ def _measures(context: QueryContext, *, urgent: bool) -> dict[str, str]:
     return measures | ({"urgent_hash": dialect.row_hash(context.mapping.urgent)} if urgent else {})
 
 
-def _grouped(context: QueryContext, rows: str, measures: Mapping[str, str], binds: Binds) -> Statement:
+def _grouped(
+    context: QueryContext, rows: str, measures: Mapping[str, str], binds: Binds, values: Values | None
+) -> Statement:
     dialect = context.dialect
     lastmod = context.mapping.field("lastmod")
     newest = "NULL" if lastmod is None else dialect.raw_text("MAX(newest)", lastmod)
-    sums = ", ".join(dialect.checksum_sql.format(name) for name in measures if name != "newest")
-    return binds.statement(f"SELECT bucket, COUNT(*), {newest}, {sums} FROM ({rows}) hashed GROUP BY bucket")
+    sums = ", ".join(dialect.checksum_sql.format(name) for name in measures if name not in ("newest", VALUE))
+    shown, by = ("", "") if values is None else (f"{values.positions(context)}, ", f"{VALUE}, ")
+    return binds.statement(f"SELECT {shown}bucket, COUNT(*), {newest}, {sums} FROM ({rows}) hashed GROUP BY {by}bucket")
 
 
 def _newest(context: QueryContext, value: Any) -> str | None:
@@ -182,6 +189,67 @@ def _iso(text: str, *, utc: bool) -> str:
         return text
     fraction = (match[3] or "").rstrip("0")
     return f"{match[1]}T{match[2]}{'.' + fraction if fraction else ''}{'+00:00' if match[4] or utc else ''}"
+
+
+# ---------------------------------------------------------------- by the values of a column
+
+VALUE: Final = "sitemap_value"
+"""The name of the column in statements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """A column and some of its values, both as SQL. A value may be the placeholder of a parameter of the relation."""
+
+    column: str
+    texts: tuple[str, ...]
+
+    def positions(self, context: QueryContext) -> str:
+        """Return SQL for the positions of the first and of the last value that ``VALUE`` equals, by its own comparison."""
+        cases = [
+            f"WHEN {VALUE} = {guarded(text, context.relation.parameters)} THEN {place}"
+            for place, text in enumerate(self.texts)
+        ]
+        return f"CASE {' '.join(cases)} END, CASE {' '.join(reversed(cases))} END"
+
+    def place(self, context: QueryContext, first: Any, last: Any) -> int | None:
+        """Return the position of the one value that some rows have, or None if they have none of them."""
+        if first is None:
+            return None
+        if first != last:
+            pair = f"{self.texts[int(first)]} and {self.texts[int(last)]}"
+            raise SourceError(f"{context.name}: the database takes the values {pair} of {self.column} for equal")
+        return int(first)
+
+
+def by_value(
+    context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange], values: Values, *, urgent: bool
+) -> list[list[Digest]]:
+    """Return a digest of the rows of each range for each value, by as many statements as a survey without values has.
+
+    Raises:
+        SourceError: The database takes two of the values for equal.
+    """
+    digests = [[EMPTY] * len(ranges) for _ in values.texts]
+    for run in _runs(context, ranges):
+        for before, statement in _sums(context, run, urgent=urgent, values=values):
+            for first, last, bucket, count, moment, *checksums in connection.execute(*statement):
+                value, place = values.place(context, first, last), run.places[before + int(bucket)]
+                if value is not None and place != GAP:
+                    digest = Digest.of(int(count), _newest(context, moment), *map(int, checksums))
+                    digests[value][place] = digests[value][place] + digest
+    return digests
+
+
+def null_keys_by_value(context: QueryContext, connection: sa.Connection, values: Values) -> list[bool]:
+    """Return for each value whether rows have it and a NULL in the key."""
+    column = context.dialect.group_sql.format(f"src.{values.column}")
+    statement = context.relation.binds().statement(
+        f"SELECT {values.positions(context)} FROM (SELECT {column} AS {VALUE} FROM {context.from_item}"
+        f" WHERE {_has_null_key(context)}) absent GROUP BY {VALUE}"
+    )
+    places = {values.place(context, *row) for row in connection.execute(*statement)}
+    return [place in places for place in range(len(values.texts))]
 
 
 # ---------------------------------------------------------------- in this process
@@ -230,7 +298,7 @@ def _marked_rows(context: QueryContext, run: KeySpan, outputs: Sequence[Output])
 # ---------------------------------------------------------------- rows without a key
 
 
-def _null_keys(context: QueryContext, connection: sa.Connection) -> tuple[int, tuple[str, ...]]:
+def null_keys(context: QueryContext, connection: sa.Connection) -> tuple[int, tuple[str, ...]]:
     """Count the rows with a NULL in the key and describe some, naming the NULL columns of a composite key."""
     dialect, key = context.dialect, context.mapping.key
     count = connection.execute(*_null_count(context)).scalar_one()
@@ -286,58 +354,3 @@ def duplicates(context: QueryContext, connection: sa.Connection, most: int) -> l
     }
     locs = context.location.expand(values).to_pylist() if rows else []
     return [Duplicate(loc=str(loc), rows=int(row[0])) for loc, row in zip(locs, rows, strict=True)]
-
-
-# ---------------------------------------------------------------- what it scans
-
-log = logging.getLogger(__name__)
-
-
-class ScanMeter:
-    """The estimates of one session. ``total``: bytes of all admitted surveys. None: none was, or it is unknown."""
-
-    def __init__(self, context: QueryContext, ceiling: int | None) -> None:
-        self._context = context
-        self._ceiling = ceiling
-        self.total: int | None = None
-
-    def admit(self, connection: sa.Connection, ranges: Sequence[KeyRange]) -> None:
-        """Add a survey's estimate to the total, and log it. Refuse one above the ceiling, or of unknown size."""
-        estimate = self._estimate(connection, ranges)
-        if estimate is not None:
-            self.total = (self.total or 0) + estimate
-            log.info("%s: the survey will scan about %s", self._context.name, size(estimate))
-
-    def check(self, connection: sa.Connection, within: KeyRange) -> None:
-        """Refuse a range whose survey would exceed the ceiling, before it is cut. Without a ceiling, query nothing."""
-        if self._ceiling is not None:
-            self._estimate(connection, [within])
-
-    def _estimate(self, connection: sa.Connection, ranges: Sequence[KeyRange]) -> int | None:
-        """Return the estimate of a survey's statements, or None if the database has none or fails."""
-        name, dialect = self._context.name, self._context.dialect
-        estimate = None
-        if dialect.estimates_scans:
-            try:
-                estimate = sum(dialect.scanned_bytes(connection, each) for each in statements(self._context, ranges))
-            except (
-                Exception
-            ) as error:  # of any driver: without an estimate the survey goes on, unless there is a ceiling
-                cause = redacted(connection.engine, getattr(error, "orig", None) or error)
-                log.info("%s: the database cannot estimate what the survey will scan: %s", name, cause)
-        if self._ceiling is None:
-            return estimate
-        if estimate is None:
-            raise SourceConfigurationError(
-                f"{name}: max_scan_bytes={self._ceiling:,}: this database ({dialect.name}) cannot "
-                "estimate the scan of this source's survey, so the limit cannot be enforced; only BigQuery can. Omit "
-                "max_scan_bytes, and limit the statements in session=. docs/database-costs.md lists each database's own limit"
-            )
-        whole = (self.total or 0) + estimate
-        if whole > self._ceiling:
-            raise RefusedError(
-                f"{name}: the survey would scan about {whole:,} bytes (BigQuery dry run), and the limit is "
-                f"max_scan_bytes={self._ceiling:,}. It was not run, and nothing was published. Raise max_scan_bytes, or "
-                "read less: fewer columns, a where= on the partition column, or change_detection='watermark'"
-            )
-        return estimate

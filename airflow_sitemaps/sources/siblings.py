@@ -1,0 +1,148 @@
+"""Siblings: sources that are equal but for one equality, such as ``locale = 'de'``. One survey digests the rows of all."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.shards.ranges import KeyRange, Survey, cut, total
+from airflow_sitemaps.sources.columns import Kind
+from airflow_sitemaps.sources.queries import boundaries, survey
+from airflow_sitemaps.sources.queries.relation import CHANGING, free_names, relation_of
+from airflow_sitemaps.sources.row_values import LocMapping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import sqlalchemy as sa
+
+    from airflow_sitemaps.shards.ranges import Key
+    from airflow_sitemaps.sources.queries.context import QueryContext
+    from airflow_sitemaps.sources.queries.relation import Relation
+    from airflow_sitemaps.sources.source_settings import SourceSettings
+
+EQUALITY: Final = re.compile(
+    r"""\s*(?P<column>[A-Za-z_]\w*|"(?:[^"]|"")+"|`[^`]+`)\s*=\s*(?P<value>'(?:[^'\\]|'')*'|-?\d+|:(?P<name>[A-Za-z_]\w*))"""
+    r"\s*(?:\bAND\b(?P<rest>.*))?",
+    re.IGNORECASE | re.DOTALL | re.ASCII,
+)
+LOOSER: Final = re.compile(r"\b(?:or|xor)\b|\|\||--|/\*|#", re.IGNORECASE)
+"""What binds looser than AND, or hides the text after it."""
+DIFFERING: Final = ("where", "parameters", "loc", "key")
+"""Settings that siblings may write differently: the equality, its value, and the fixed text of a template."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """A condition of the form ``column = value AND rest``. ``name`` is that of the value's parameter, or None."""
+
+    column: str
+    value: str
+    name: str | None
+    rest: str
+
+
+def equality_of(where: str | None) -> Equality | None:
+    """Return a condition's parts, or None if it does not begin with an equality to which all the rest is added by AND."""
+    match = EQUALITY.fullmatch(where or "")
+    if match is None or CHANGING.fullmatch(match["column"]) or LOOSER.search(match["rest"] or ""):
+        return None
+    return Equality(match["column"], match["value"], match["name"], (match["rest"] or "").strip())
+
+
+def sibling_key(settings: SourceSettings) -> str | None:
+    """Return a text that siblings have in common, or None if a source has none.
+
+    Stored rows and an earlier state of the table belong to one source. A change log stands for a survey of its own. The
+    rows of a group are joined within a source's own condition.
+    """
+    equality = equality_of(settings.where)
+    if equality is None or settings.materialize or settings.state or settings.change_log or settings.group:
+        return None
+    values = dict(settings.parameters or {})
+    if equality.name is not None:
+        others = f"{settings.query_text()} {equality.rest}"
+        if not isinstance(values.pop(equality.name, None), (str, int)) or f":{equality.name}" in others:
+            return None
+    same = [getattr(settings, each.name) for each in fields(settings) if each.init and each.name not in DIFFERING]
+    own = [settings.query_text(), list(settings.key_columns), list(LocMapping(settings.loc).columns)]
+    return repr([*same, *own, equality.column, equality.rest, sorted(values.items())])
+
+
+def relation_of_source(settings: SourceSettings) -> Relation:
+    """Return the rows that a source reads."""
+    return relation_of(settings.table, settings.query_text(), settings.where, settings.parameters or {})
+
+
+def take(
+    context: QueryContext,
+    connection: sa.Connection,
+    siblings: Sequence[SourceSettings],
+    ranges: Sequence[Sequence[KeyRange]],
+    admit: Callable[[Sequence[KeyRange], QueryContext], None],
+    *,
+    urgent: bool = False,
+) -> list[Survey]:
+    """Return the survey that each of some siblings would take of its ranges, by one statement for all.
+
+    Args:
+        context: The context of one of them.
+        connection: The connection to the database.
+        siblings: Sources with the same ``sibling_key``.
+        ranges: The ranges of each source, in key order.
+        admit: Called with the ranges and the context of the statement before it runs. It raises an error to refuse it.
+        urgent: Whether the digests have the checksum ``urgent`` too. Default: False.
+
+    Raises:
+        SourceError: The key's type refuses a boundary, or one row may belong to two of the sources.
+    """
+    whole, values = _together(context, siblings)
+    ranks = _ranks(
+        context, connection, [key for own in ranges for within in own for key in (within.lower, within.upper)]
+    )
+    pieces = cut(KeyRange(None, None), list({rank: key for key, rank in ranks.items()}.values()))
+    admit(pieces, whole)
+    by_value = survey.by_value(whole, connection, pieces, values, urgent=urgent)
+    nulls = survey.null_keys_by_value(whole, connection, values)
+    surveys = []
+    for source, own, digests, absent in zip(siblings, ranges, by_value, nulls, strict=True):
+        alone = replace(context, relation=relation_of_source(source))
+        null_keys, samples = survey.null_keys(alone, connection) if absent else (0, ())
+        sums = [
+            total(digests[_place(ranks, within.lower, 0) : _place(ranks, within.upper, len(pieces))]) for within in own
+        ]
+        surveys.append(Survey(digests=tuple(sums), null_keys=null_keys, null_key_samples=samples))
+    return surveys
+
+
+def _together(context: QueryContext, siblings: Sequence[SourceSettings]) -> tuple[QueryContext, survey.Values]:
+    """Return a context of the rows of all siblings, and the values that distinguish them."""
+    equalities = [equality for each in siblings if (equality := equality_of(each.where)) is not None]
+    first = equalities[0]
+    parameters = {name: value for name, value in (siblings[0].parameters or {}).items() if name != first.name}
+    names = free_names("sibling", len(siblings), parameters)
+    texts = []
+    for name, each, equality in zip(names, siblings, equalities, strict=True):
+        if equality.name is not None:
+            parameters[name] = (each.parameters or {})[equality.name]
+        texts.append(equality.value if equality.name is None else f":{name}")
+    where = f"{first.column} IN ({', '.join(texts)})"
+    if first.rest:
+        where += f" AND {first.rest}"
+    relation = relation_of(siblings[0].table, siblings[0].query_text(), where, parameters)
+    return replace(context, relation=relation), survey.Values(first.column, tuple(texts))
+
+
+def _ranks(context: QueryContext, connection: sa.Connection, given: Iterable[Key | None]) -> dict[Key, int]:
+    """Return the boundaries in the database's order, with the position of each. Equal ones share a position."""
+    keys = list(dict.fromkeys(key for key in given if key is not None))
+    if all(column.kind is Kind.INTEGER for column in context.mapping.key):
+        return {key: place for place, key in enumerate(sorted(keys))}
+    ranks = boundaries.rank_unsorted(context, connection, keys) if keys else []
+    return dict(sorted(zip(keys, ranks, strict=True), key=lambda pair: pair[1]))
+
+
+def _place(ranks: dict[Key, int], edge: Key | None, end: int) -> int:
+    """Return the number of pieces before an edge of a range. ``end`` is that of an open edge."""
+    return end if edge is None else ranks[edge] + 1

@@ -1,0 +1,308 @@
+"""One survey for sources that differ by one equality: the same digests as each alone, on every database."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+
+from airflow_sitemaps import LocalStore, Section, ShardPolicy, Sitemap, SqlSource
+from airflow_sitemaps.errors import SourceError
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline.plan import shared_surveys
+from airflow_sitemaps.shards.ranges import KeyRange, cut
+from airflow_sitemaps.sources import siblings
+from airflow_sitemaps.sources.columns import Column, Kind
+from airflow_sitemaps.sources.queries import survey
+from airflow_sitemaps.sources.session import SqlSession
+from tests.sources.test_compiled import NAMES as COMPILED
+from tests.sources.test_compiled import Recorder, context_of, parse
+from tests.support.databases import NAMES
+from tests.support.environment import BASE
+from tests.support.source_sessions import KEYS, TYPES, connected, create, live, rows_of, session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LOCALES = ("de", "fr", "it", "x-'y:z", None)
+MANY = ("de", "fr", "it", "x-'y:z", "none such")
+
+
+def filled(name: str, key_name: str, number: int = 150) -> str:
+    """A table with a locale, some NULL, and a NULL key in ``it``."""
+    base, key = live(name), KEYS[key_name]
+    if lacking := {kind for _column, kind in key.columns} - base.types.keys():
+        pytest.skip(f"this {name} has no {', '.join(lacking)}: it is built without ICU")
+    table = "siblings_" + "".join(c if c.isalnum() else "_" for c in key_name)
+    create(base, table, TYPES | {"locale": "text"} | dict(key.columns))
+    rows = [each | {"locale": LOCALES[place % len(LOCALES)]} for place, each in enumerate(rows_of(number))]
+    if name != "clickhouse":  # where no column may be NULL in this table
+        rows += [rows[2] | dict.fromkeys(key.names)]
+    base.insert(table, rows)
+    return table
+
+
+def sources(table: str, key: tuple[str, ...], **settings: Any) -> list[SqlSource]:
+    return [
+        SqlSource(
+            "test", table=table, key=key, loc=f"/{place}/{{slug}}", lastmod="lm", changefreq="cf",
+            where="locale = :which AND slug <> :least", parameters={"which": which, "least": "none"}, **settings,
+        )
+        for place, which in enumerate(MANY)
+    ]  # fmt: skip
+
+
+QUICK = [name for name in NAMES if name != "sqlite"]
+
+
+@pytest.mark.parametrize("key_name", ["integer", "text", "text of any case", "composite", "not unique"])
+@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("urgent", [False, True])
+def test_each_sibling_has_the_survey_that_it_takes_alone(name: str, key_name: str, urgent: bool) -> None:
+    table, key = filled(name, key_name), KEYS[key_name].names
+    configs = sources(table, key)
+    assert len({each.sibling_key for each in configs}) == 1
+    alone, ranges = [], []
+    for place, config in enumerate(configs):
+        arguments = {"where": config.where, "parameters": config.parameters, "loc": config.loc}
+        with session(live(name), table=table, key=key, lastmod="lm", changefreq="cf", **arguments) as source:
+            ranges.append(cut(KeyRange(None, None), source.boundaries(KeyRange(None, None), 7 + place)))
+            alone.append(source.survey(ranges[-1], urgent=urgent))
+    with session(live(name), table=table, key=key, lastmod="lm", changefreq="cf", **arguments) as source:
+        shared = [each.survey for each in source.survey_siblings(configs, ranges, urgent=urgent)]
+    assert shared == alone
+    assert [sum(digest.rows for digest in each.digests) > 0 for each in alone] == [True] * 4 + [False]
+    assert [each.null_keys for each in alone] == [0, 0, int(name != "clickhouse"), 0, 0]
+
+
+@pytest.mark.parametrize("name", [name for name in ("mariadb", "duckdb", "postgresql") if name in NAMES])
+def test_values_that_the_database_takes_for_equal_are_refused(name: str) -> None:
+    base = live(name)
+    of_any_case = {"mariadb": "VARCHAR(9) COLLATE utf8mb4_general_ci", "duckdb": "VARCHAR COLLATE NOCASE"}
+    if name == "postgresql" and "text_ci" not in base.types:
+        pytest.skip("this postgresql is built without ICU")
+    kind = base.types["text_ci"] if name == "postgresql" else of_any_case[name]
+    create(base, "siblings_any_case", {"id": "integer", "slug": "text", "locale": f"={kind}"})
+    base.insert(
+        "siblings_any_case", [{"id": n, "slug": f"p{n}", "locale": ("de", "DE", "fr")[n % 3]} for n in range(9)]
+    )
+    everything = [[KeyRange(None, None)]] * 2
+
+    def both(first: str, second: str) -> list[int]:
+        configs = [
+            SqlSource("test", table="siblings_any_case", key="id", loc="slug", where=f"locale = '{each}'")
+            for each in (first, second)
+        ]
+        with session(base, table="siblings_any_case", key="id", loc="slug", where=configs[0].where) as source:
+            return [each.survey.digests[0].rows for each in source.survey_siblings(configs, everything)]
+
+    assert both("De", "fr") == [6, 3]
+    with pytest.raises(SourceError, match="takes the values 'de' and 'DE' of locale for equal"):
+        both("de", "DE")
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "locale = 'de' OR live", "locale = 'de' AND live OR new", "locale <> 'de'", "live AND locale = 'de'", "locale = other",
+        "current_date = 'de'", "locale = 'de' AND a || b", "locale = 'de' -- AND live", "locale = 'd\\'e'", "", None,
+        "locale = 'de' AND live # x",
+    ],
+)  # fmt: skip
+def test_a_condition_of_another_form_has_no_siblings(where: str | None) -> None:
+    assert siblings.equality_of(where) is None
+
+
+@pytest.mark.parametrize(
+    ("where", "column", "value", "rest"),
+    [
+        ("locale = 'de'", "locale", "'de'", ""),
+        ('"Odd ""name" = 7', '"Odd ""name"', "7", ""),
+        ("`locale`= :which\nand live AND x IN :y", "`locale`", ":which", "live AND x IN :y"),
+    ],
+)
+def test_an_equality_may_come_before_other_conditions(where: str, column: str, value: str, rest: str) -> None:
+    found = siblings.equality_of(where)
+    assert found is not None
+    assert (found.column, found.value, found.rest) == (column, value, rest)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"table": "other"}, {"lastmod": "other"}, {"key": "other"}, {"loc": "/{other}"}, {"where": "locale = 'it' AND live"},
+        {"where": "region = 'it'"}, {"session": ["SET x = 1"]}, {"timezone": "Europe/Berlin"}, {"as_of": "plan"},
+        {"where": "locale = :it", "parameters": {"it": None}}, {"where": None}, {"conn_id": "other"},
+        {"materialize": "work", "table": None, "query": "SELECT 1"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_siblings_differ_by_nothing_else(change: dict[str, Any]) -> None:
+    settings = {
+        "conn_id": "x",
+        "table": "t",
+        "key": "id",
+        "loc": "/de/{slug}",
+        "lastmod": "at",
+        "where": "locale = 'de'",
+    }
+    other = settings | {"loc": "/it/{slug}", "where": "locale = 'it'"}
+    first = SqlSource(**settings).sibling_key
+    assert first is not None
+    assert SqlSource(**other).sibling_key == first
+    assert SqlSource(**other | change).sibling_key != first
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"table": "t", "where": "locale = :l AND base <> :l", "parameters": {"l": "de"}},
+        {"query": "SELECT * FROM t WHERE base = :l", "where": "locale = :l", "parameters": {"l": "de"}},
+        {"table": "t", "where": "locale = :l", "parameters": {"l": ["de"]}},
+        {"query": "SELECT * FROM t", "where": "locale = 'de'", "materialize": "work"},
+        {"table": "t", "where": "locale = 'de'", "as_of": "plan"},
+        {"table": "t", "where": "locale = 'de'", "group": "page", "language": "locale"},
+    ],
+    ids=str,
+)
+def test_some_sources_have_no_siblings(settings: dict[str, Any]) -> None:
+    assert SqlSource("x", key="id", loc="slug", **settings).sibling_key is None
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_the_statements_are_valid_and_as_many_as_those_of_one_source(name: str) -> None:
+    context, recorder, alone = context_of(name, (Column(name="shop", kind=Kind.INTEGER),)), Recorder(), Recorder()
+    if context.dialect.hashes_here:
+        pytest.skip("it hashes in this process, so sections survey alone")
+    configs = [
+        SqlSource("x", table="shop.products", key="shop", loc="slug", where=f"locale = '{each}'") for each in MANY[:3]
+    ]
+    ranges = [cut(KeyRange(None, None), [(1_000 * n + own,) for n in range(1, 10)]) for own in range(3)]
+    siblings.take(context, recorder, configs, ranges, lambda *_: None)
+    survey.take(context, alone, cut(KeyRange(None, None), [(n,) for n in range(27)]))
+    assert [sql.count("GROUP BY") for sql, _ in recorder.asked] == [1] * len(recorder.asked)
+    assert len(recorder.asked) == len(alone.asked)
+    for sql, _values in recorder.asked:
+        parse(name, sql)
+
+
+# ---------------------------------------------------------------- in a run
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """What shared surveys log. Airflow removes the handlers of the root logger when it is imported."""
+    logger = logging.getLogger(shared_surveys.__name__)
+    logger.addHandler(caplog.handler)
+    with caplog.at_level(logging.INFO, logger=logger.name):
+        yield caplog
+    logger.removeHandler(caplog.handler)
+
+
+class Shop:
+    """A sitemap with a section for each locale of one table."""
+
+    def __init__(self, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.base = connected(name, "siblings", monkeypatch)
+        self.sqls: list[str] = []
+        create(self.base, "shop_pages", {"id": "integer", "slug": "text", "locale": "text", "weight": "integer"})
+        self.base.insert("shop_pages", [self.row(n) for n in range(300)])
+        self.settings: dict[str, Any] = {}
+        self.folder = folder
+        monkeypatch.setattr("airflow_sitemaps.sources.session.SqlSession.transaction", self.noted())
+
+    def noted(self) -> Any:
+        original, steps = SqlSession.transaction, self.sqls
+
+        def transaction(session: SqlSession, doing: str) -> Any:
+            steps.append(doing)
+            return original(session, doing)
+
+        return transaction
+
+    def row(self, n: int) -> dict[str, Any]:
+        return {"id": n, "slug": f"p{n}", "locale": ("de", "fr", "it", "es")[n % 4], "weight": n}
+
+    def build(self, **more: Any) -> Any:
+        parts = {name: f"locale = '{name}'" for name in ("de", "fr", "it")}
+        # What is in no other section, a NULL locale included.
+        parts["rest"] = "locale NOT IN ('de', 'fr', 'it') OR locale IS NULL"
+        sections = [
+            Section(name, SqlSource("siblings", table="shop_pages", key="id", loc=f"/{name}/{{slug}}", where=where))
+            for name, where in parts.items()
+        ]
+        policy = ShardPolicy(max_urls=25, fill=0.8)
+        self.sqls.clear()
+        sitemap = Sitemap(LocalStore(str(self.folder), base_url=BASE), sections, shards=policy, **self.settings, **more)
+        return build(sitemap)
+
+    def surveys(self) -> list[str]:
+        return [each for each in self.sqls if "survey" in each]
+
+
+@pytest.mark.parametrize("name", [name for name in ("postgresql", "duckdb", "mariadb") if name in NAMES])
+def test_an_incremental_run_surveys_the_locales_together(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: pytest.LogCaptureFixture
+) -> None:
+    shop = Shop(name, tmp_path, monkeypatch)
+    assert shop.build().result == "published"
+    assert shop.build().result == "unchanged"
+    assert shop.surveys() == ["the survey of 3 sections", "the survey"]
+    assert "section de: one survey with 2 sections of its table, in 12 ranges: fr, it" in said.text
+    shop.base.run(
+        "UPDATE shop_pages SET slug = 'new' WHERE id = 1", "UPDATE shop_pages SET locale = 'it' WHERE id = 4",
+        "DELETE FROM shop_pages WHERE id = 2", "UPDATE shop_pages SET locale = NULL WHERE id = 5",
+        "INSERT INTO shop_pages VALUES (900, 'p900', 'es', 0)",
+    )  # fmt: skip
+    report = shop.build()
+    assert {each: (s.urls, s.shards.created + s.shards.rewritten) for each, s in report.sections.items()} == {
+        "de": (74, 1), "fr": (74, 1), "it": (75, 1), "rest": (77, 2),
+    }  # fmt: skip
+    assert shop.surveys()[0] == "the survey of 3 sections"
+
+
+def test_a_survey_that_fails_is_taken_by_each_section_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: pytest.LogCaptureFixture
+) -> None:
+    shop = Shop("duckdb", tmp_path, monkeypatch)
+    shop.build()
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise sa.exc.OperationalError("SELECT", {}, Exception("no memory"))
+
+    monkeypatch.setattr("airflow_sitemaps.sources.siblings.take", fail)
+    assert shop.build().result == "unchanged"
+    assert shop.surveys() == ["the survey of 3 sections", *["the survey"] * 4]
+    assert "section de: one survey with 2 sections of its table failed, so each of them surveys alone" in said.text
+
+
+def test_a_survey_older_than_a_version_of_the_table_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change between the shared survey and a section's turn: the section would record the version after the change."""
+    shop = Shop("postgresql", tmp_path, monkeypatch)
+    now = {"version": "1"}
+    monkeypatch.setattr(
+        "airflow_sitemaps.sources.dialects.postgresql.PostgreSQL.table_version", lambda *_: now["version"]
+    )
+    shop.settings = {"table_versions": timedelta(days=1)}
+    shop.build()
+    shop.base.run("UPDATE shop_pages SET slug = 'new0' WHERE id = 0")
+    now["version"] = "2"
+    take = siblings.take
+
+    def change_after(*arguments: Any, **named: Any) -> Any:
+        surveys = take(*arguments, **named)
+        shop.base.run("UPDATE shop_pages SET slug = 'new1' WHERE id = 1")
+        now["version"] = "3"
+        return surveys
+
+    monkeypatch.setattr("airflow_sitemaps.sources.siblings.take", change_after)
+    report = shop.build()
+    assert {each: s.shards.rewritten for each, s in report.sections.items()} == {"de": 1, "fr": 1, "it": 0, "rest": 0}
+    monkeypatch.setattr("airflow_sitemaps.sources.siblings.take", take)
+    assert shop.build().result == "unchanged"
