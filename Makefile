@@ -84,7 +84,7 @@ bench-small: $(READY)  ## Measure on few rows; fails only where a ratio is far o
 	$(BIN)/python -W ignore -m benchmarks --small
 
 # Scale. Results and tables go to docs/scale-*.md with KEEP=--keep; BENCH_DIR is where tables and bodies are kept meanwhile.
-.PHONY: bench-billion bench-rows bench-spread bench-hourly soak
+.PHONY: bench-billion bench-rows bench-spread bench-siblings bench-hourly soak
 ROWS ?= 1000000
 KEEP ?=
 
@@ -96,6 +96,9 @@ bench-rows: $(READY)  ## Runs over ROWS real rows in DuckDB, each task in a proc
 
 bench-spread: $(READY)  ## A day of hourly runs over ROWS rows with scattered changes, with and without rewrite_after; 5 M: twenty minutes
 	$(BIN)/python -W ignore -m benchmarks.spread --rows $(ROWS) $(KEEP)
+
+bench-siblings: $(READY)  ## The survey of thirty sections of one table of three million rows, shared and not; five minutes
+	$(BIN)/python -W ignore -m benchmarks.siblings $(KEEP)
 
 bench-hourly: $(READY)  ## Hourly runs by watermark over ROWS rows in PostgreSQL, by its own statistics
 	$(BIN)/python -W ignore -m benchmarks.hourly --rows $(ROWS) $(KEEP)

