@@ -9,13 +9,12 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.machinery import PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from importlib.machinery import ModuleSpec
     from types import ModuleType
 
     from airflow.api_fastapi.app import get_auth_manager

@@ -18,13 +18,12 @@ from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
-from airflow_sitemaps.http import FetchError
+from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from airflow_sitemaps.http import Fetched
 
 __all__ = ["AzureFrontDoorPurge", "CloudFrontPurge", "CloudflarePurge", "FastlyPurge", "GoogleCDNPurge"]
 

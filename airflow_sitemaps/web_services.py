@@ -14,14 +14,13 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, TransientError
-from airflow_sitemaps.http import USER_AGENT, AccessError, AccessRules, FetchError, HttpClient
+from airflow_sitemaps.http import USER_AGENT, AccessError, AccessRules, Fetched, FetchError, HttpClient
 from airflow_sitemaps.http.page_judge import MAX_PAGE_BYTE_SIZE, PAGE_WAIT_S
 from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from airflow_sitemaps.http import Fetched
 
 log = logging.getLogger(__name__)
 

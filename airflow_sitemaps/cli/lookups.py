@@ -18,11 +18,11 @@ from airflow_sitemaps.http import AccessRules
 from airflow_sitemaps.pipeline import find as find_url
 from airflow_sitemaps.pipeline import inventory as list_inventory
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.changes import AGES, MOST, TooManyChangesError, ages, compare
-from airflow_sitemaps.pipeline.find import with_source
-from airflow_sitemaps.pipeline.inventory import PERIODS, count, export
+from airflow_sitemaps.pipeline.changes import AGES, MOST, Changes, TooManyChangesError, ages, compare
+from airflow_sitemaps.pipeline.find import UrlMatch, UrlSearch, with_source
+from airflow_sitemaps.pipeline.inventory import PERIODS, SectionInventory, count, export
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
-from airflow_sitemaps.pipeline.state.capability_probe import examine
+from airflow_sitemaps.pipeline.state.capability_probe import Reply, examine
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.quantities import counted, size
 from airflow_sitemaps.report_text import trust_lines
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping
 
-    from airflow_sitemaps.pipeline.changes import Changes
-    from airflow_sitemaps.pipeline.find import UrlMatch, UrlSearch
-    from airflow_sitemaps.pipeline.inventory import SectionInventory
-    from airflow_sitemaps.pipeline.state.capability_probe import Reply
     from airflow_sitemaps.pipeline.status import Status
     from airflow_sitemaps.ports import ObjectStore
 

@@ -18,6 +18,8 @@ from urllib.parse import unquote
 from airflow_sitemaps.demo.services import (
     SITE,
     STATE,
+    Bucket,
+    Checked,
     DagRun,
     DemoError,
     Difference,
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from sqlalchemy import Engine
 
-    from airflow_sitemaps.demo.services import Bucket, Checked
 
 MAX_URLS: Final = 5_000
 """Maximum number of URLs per shard, so that there are dozens of shards. The default, and the limit of the protocol, is 50,000."""

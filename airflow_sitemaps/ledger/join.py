@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,19 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.ledger import part
-from airflow_sitemaps.ledger.dates import EarlierDates
+from airflow_sitemaps.ledger.dates import Dating, EarlierDates
 from airflow_sitemaps.protocol.columnar.arrow import decoded
-from airflow_sitemaps.protocol.columnar.elements import lastmod_texts
-from airflow_sitemaps.protocol.columnar.lastmod import listed_lastmods
+from airflow_sitemaps.protocol.columnar.elements import Cleaned, lastmod_texts
+from airflow_sitemaps.protocol.columnar.lastmod import Lastmods, listed_lastmods
 from airflow_sitemaps.protocol.lastmod import TRUST_SAMPLES, LastmodTrust
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
-
-    from airflow_sitemaps.ledger.dates import Dating
-    from airflow_sitemaps.protocol.columnar.elements import Cleaned
-    from airflow_sitemaps.protocol.columnar.lastmod import Lastmods
 
 
 @dataclass(slots=True, kw_only=True)

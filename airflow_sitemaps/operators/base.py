@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, Context
 
 from airflow_sitemaps.airflow_compat import AirflowFailException
 from airflow_sitemaps.errors import (
@@ -22,8 +22,6 @@ from airflow_sitemaps.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from airflow.sdk import Context
 
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.sitemap import Sitemap

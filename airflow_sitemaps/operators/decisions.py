@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Context
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowSkipException, start_run
@@ -29,8 +29,6 @@ from airflow_sitemaps.operators.links import SitemapIndexLink, SitemapPageLink
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from airflow.sdk import Context
 
     from airflow_sitemaps.shards.manifest import Question
     from airflow_sitemaps.sitemap import Sitemap

@@ -11,14 +11,13 @@ import re
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from urllib.parse import SplitResult
 
     from airflow_sitemaps.sitemap import Section, Sitemap
 

@@ -34,7 +34,7 @@ from airflow_sitemaps.pipeline.state.identity import check_unchanged
 from airflow_sitemaps.pipeline.state.repository import new_run, plan_key, receipts_directory, receipts_of
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.commit import next_manifest
-from airflow_sitemaps.shards.manifest import Question
+from airflow_sitemaps.shards.manifest import Manifest, Question, SectionManifest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, Progress
     from airflow_sitemaps.shards.guards import Refusal
-    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan, SectionFailure
     from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap

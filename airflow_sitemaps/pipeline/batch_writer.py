@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceMovedError
 from airflow_sitemaps.pipeline.concurrency import Prefetch, UploadPool
-from airflow_sitemaps.pipeline.earlier_parts import PARQUET, PART_SUFFIX, earlier_parts
-from airflow_sitemaps.pipeline.request import row_context_of
+from airflow_sitemaps.pipeline.earlier_parts import PARQUET, PART_SUFFIX, EarlierParts, earlier_parts
+from airflow_sitemaps.pipeline.request import OpenSitemap, row_context_of
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.identity import check_unchanged
 from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
@@ -29,8 +29,8 @@ from airflow_sitemaps.protocol.lastmod import next_second
 from airflow_sitemaps.shards.gone import MOST_GONE
 from airflow_sitemaps.shards.layout import SUFFIX
 from airflow_sitemaps.shards.manifest import LedgerPart
-from airflow_sitemaps.shards.plan import SectionFailure
-from airflow_sitemaps.shards.ranges import KeyRange, total
+from airflow_sitemaps.shards.plan import Batch, Plan, SectionFailure
+from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, total
 from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 from airflow_sitemaps.shards.url_sample import level_of
 
@@ -41,11 +41,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_sitemaps.ledger.join import Judged, RangeLedger
-    from airflow_sitemaps.pipeline.earlier_parts import EarlierParts
-    from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import Source
-    from airflow_sitemaps.shards.plan import Batch, Plan
-    from airflow_sitemaps.shards.ranges import Digest, Key
     from airflow_sitemaps.shards.stream import ShardFile, ShardStream
     from airflow_sitemaps.sitemap import Section
 

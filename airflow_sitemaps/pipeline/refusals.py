@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_sitemaps.pipeline.state.identity import fingerprint
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
-from airflow_sitemaps.shards.guards import ADDRESS, Permit, permitted
+from airflow_sitemaps.shards.guards import ADDRESS, Permit, Refusal, permitted
 from airflow_sitemaps.shards.guards.judgement import (
     SectionChange,
     check_missing,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap, RunRequest
     from airflow_sitemaps.ports import Store
     from airflow_sitemaps.protocol.reader import ReadEntry
-    from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan, SectionPlan
     from airflow_sitemaps.shards.receipt import Receipt

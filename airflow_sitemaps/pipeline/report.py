@@ -10,7 +10,7 @@ from airflow_sitemaps.errors import PartlyPublishedError
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.guards.judgement import changes_by_day, trust_of_week
 from airflow_sitemaps.shards.layout import extra_urls, robots_urls
-from airflow_sitemaps.shards.url_sample import top_prefixes
+from airflow_sitemaps.shards.url_sample import PrefixCount, top_prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan, SectionFailure, SectionPlan
     from airflow_sitemaps.shards.receipt import Receipt
-    from airflow_sitemaps.shards.url_sample import PrefixCount
 
 REPORT_FORMAT = 1
 

@@ -20,28 +20,25 @@ from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, make_plan
 from airflow_sitemaps.pipeline.publish.new_pages import Canaries
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import adopted_names
-from airflow_sitemaps.pipeline.publish.publisher import commit, finish
+from airflow_sitemaps.pipeline.publish.publisher import Committed, commit, finish
 from airflow_sitemaps.pipeline.publish.questions import close, to_ask
 from airflow_sitemaps.pipeline.publish.rollback import rollback
 from airflow_sitemaps.pipeline.publish.sweep import sweep
-from airflow_sitemaps.pipeline.report import Swept, make_report, raise_failures
+from airflow_sitemaps.pipeline.report import Report, Swept, make_report, raise_failures
 from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap, RunRequest
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner
 from airflow_sitemaps.pipeline.state.repository import new_run, receipts_of
 from airflow_sitemaps.pipeline.status import robots, status
 from airflow_sitemaps.shards.guards import Refusal, refusal_text
-from airflow_sitemaps.shards.plan import failure_of, failures_of
+from airflow_sitemaps.shards.plan import Plan, SectionFailure, failure_of, failures_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.pipeline.publish.publisher import Committed
-    from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, Progress
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.shards.plan import Plan, SectionFailure
     from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
 

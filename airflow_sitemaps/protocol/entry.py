@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import timezone
+from datetime import datetime, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from airflow_sitemaps.protocol.rules import Rulebook
 
 

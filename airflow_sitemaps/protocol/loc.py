@@ -17,11 +17,10 @@ from urllib.parse import quote, unquote
 import idna
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.rules import Verdict
+from airflow_sitemaps.protocol.rules import Rulebook, Verdict
 
 if TYPE_CHECKING:
     from airflow_sitemaps.protocol.entry import RowContext
-    from airflow_sitemaps.protocol.rules import Rulebook
 
 MAX_LOC_CHARACTERS: Final = 2_047
 """A ``loc`` has fewer than 2,048 characters (sitemaps.org/protocol.html, "loc")."""

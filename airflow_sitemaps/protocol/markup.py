@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError, RefusedError
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol.entry import CURRENT, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.protocol.entry import Limits
 
 NAMESPACE: Final = "http://www.sitemaps.org/schemas/sitemap/0.9"
 """Namespace of ``urlset`` and ``sitemapindex`` (sitemaps.org/protocol.html)."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps.errors import InvalidSitemapError
 from airflow_sitemaps.protocol import gzip, lastmod
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol.entry import CURRENT, Limits
 from airflow_sitemaps.protocol.extensions import ELEMENT_KINDS, local_name, order_fault, read_extension
 from airflow_sitemaps.protocol.feeds import ATOM_NAMESPACE
 from airflow_sitemaps.protocol.markup import NAMESPACE
@@ -22,7 +22,6 @@ from airflow_sitemaps.protocol.rules import Finding, Findings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from airflow_sitemaps.protocol.entry import Limits
 
 Kind = Literal["urlset", "sitemapindex", "text", "rss", "atom", "unknown"]
 

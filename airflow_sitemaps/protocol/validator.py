@@ -9,19 +9,16 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.entry import CHANGEFREQS, RowContext
+from airflow_sitemaps.protocol.entry import CHANGEFREQS, Limits, RowContext
 from airflow_sitemaps.protocol.extensions import RULE_OF, faults
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS, NEWS_WINDOW
-from airflow_sitemaps.protocol.loc import is_clean, normalise, scope_fault, scope_of
-from airflow_sitemaps.protocol.rules import Rulebook
+from airflow_sitemaps.protocol.loc import Scope, is_clean, normalise, scope_fault, scope_of
+from airflow_sitemaps.protocol.rules import Findings, Rulebook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from airflow_sitemaps.protocol.entry import Limits
-    from airflow_sitemaps.protocol.loc import Scope
     from airflow_sitemaps.protocol.reader import ReadEntry, ReadUrlset
-    from airflow_sitemaps.protocol.rules import Findings
 
 _XSD_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))?", re.ASCII)
 _W3C_DATE: Final = re.compile(r"\d{4}(?:-\d\d)?|\d{4}-\d\d-\d\dT\d\d:\d\d(?:Z|[+-]\d\d:\d\d)", re.ASCII)

@@ -17,15 +17,13 @@ from airflow_sitemaps.http import FetchError, HttpClient
 from airflow_sitemaps.pipeline.changes import MOST, Changes, TooManyChangesError, changes
 from airflow_sitemaps.pipeline.state.repository import StateRepository, last_announced, record_announced
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.search_engines.indexnow import Submission, require_key_files
-from airflow_sitemaps.web_services import Service
+from airflow_sitemaps.search_engines.indexnow import IndexNow, Submission, require_key_files
+from airflow_sitemaps.web_services import Sender, Service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_sitemaps.search_engines.indexnow import IndexNow
     from airflow_sitemaps.sitemap import Sitemap
-    from airflow_sitemaps.web_services import Sender
 
 log = logging.getLogger(__name__)
 

@@ -17,15 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http import FetchError
+from airflow_sitemaps.http import Fetched, FetchError, HttpClient
 from airflow_sitemaps.search_engines.index_status import PageState, SiteState, SubmittedFeed
-from airflow_sitemaps.web_services import NotAcceptedError, Service, client_for, excerpt
+from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from airflow_sitemaps.http import Fetched, HttpClient
-    from airflow_sitemaps.web_services import Sender
 
 T = TypeVar("T")
 

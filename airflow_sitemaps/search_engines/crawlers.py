@@ -17,12 +17,11 @@ from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, SitemapError
 from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.pipeline.concurrency import mapped
-from airflow_sitemaps.web_services import Service, client_for
+from airflow_sitemaps.web_services import Sender, Service, client_for
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from airflow_sitemaps.web_services import Sender
 
 log = logging.getLogger(__name__)
 

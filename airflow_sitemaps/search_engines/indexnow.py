@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http import FetchError, HttpClient
+from airflow_sitemaps.http import Fetched, FetchError, HttpClient
 from airflow_sitemaps.web_services import Sender, Service, client_for, is_transient, password_and_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from airflow_sitemaps.http import Fetched
 
 log = logging.getLogger(__name__)
 

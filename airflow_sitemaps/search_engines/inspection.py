@@ -34,7 +34,6 @@ from airflow_sitemaps.search_engines.index_status import (
     WINDOW_DAYS,
     Observation,
     PageState,
-    SiteState,
     Stratum,
     history,
     keep,
@@ -42,7 +41,7 @@ from airflow_sitemaps.search_engines.index_status import (
 )
 from airflow_sitemaps.search_engines.quota import DayQuota
 from airflow_sitemaps.shards.schema import Decoder
-from airflow_sitemaps.web_services import Metered, NotAcceptedError, Quota, UsedUpError
+from airflow_sitemaps.web_services import Metered, NotAcceptedError, Quota, Sender, UsedUpError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.search_engines.bing_webmaster import BingInspector
     from airflow_sitemaps.search_engines.searchconsole import GoogleInspector
     from airflow_sitemaps.sitemap import Sitemap
-    from airflow_sitemaps.web_services import Sender
 
 log = logging.getLogger(__name__)
 
@@ -68,9 +66,6 @@ AGES: Final = ("new", "changed", "other")
 
 Inspect = Callable[[str, str, "Sender"], PageState]
 """Inspects a URL in a property by a sender. Raises the errors of ``Service.call``."""
-
-ReadSite = Callable[["Sender", Sequence[str]], SiteState]
-"""Reads what an engine says of the whole site and of these indexes, in ``SITE_REQUESTS``. Raises the same errors."""
 
 Inspector = Union["GoogleInspector", "BingInspector"]
 

@@ -16,13 +16,12 @@ import msgspec
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError, put_verified
 from airflow_sitemaps.ports import Create, Update
 from airflow_sitemaps.shards.schema import Decoder
-from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError
+from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError, Quota
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from airflow_sitemaps.ports import Clock, ObjectStore
-    from airflow_sitemaps.web_services import Quota
 
 log = logging.getLogger(__name__)
 

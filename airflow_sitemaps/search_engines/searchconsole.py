@@ -23,7 +23,7 @@ from airflow_sitemaps.pipeline.state.repository import StateRepository, newest, 
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.search_engines.index_status import PageState
 from airflow_sitemaps.shards.schema import Decoder
-from airflow_sitemaps.web_services import NotAcceptedError, Service, client_for, excerpt
+from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
-    from airflow_sitemaps.web_services import Sender
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseSensorOperator
+from airflow.sdk import BaseSensorOperator, Context
 
 from airflow_sitemaps.airflow_compat import AirflowFailException, default_deferrable
 from airflow_sitemaps.errors import ConfigurationError, SourceError
@@ -16,8 +16,6 @@ from airflow_sitemaps.operators.plan import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from airflow.sdk import Context
 
     from airflow_sitemaps.sitemap import Sitemap
 

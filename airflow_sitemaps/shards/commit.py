@@ -13,19 +13,15 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConflictError, IncompleteError, RefusedError
-from airflow_sitemaps.shards.manifest import Departed, GenerationNote, IndexRecord, Manifest
-from airflow_sitemaps.shards.plan import Action, RangeAction
-from airflow_sitemaps.shards.ranges import same_kinds
-from airflow_sitemaps.shards.section_commit import next_section, repaired, with_permits
+from airflow_sitemaps.shards.manifest import Departed, GenerationNote, IndexRecord, Manifest, SectionManifest, Shard
+from airflow_sitemaps.shards.plan import Action, Plan, RangeAction, SectionPlan
+from airflow_sitemaps.shards.ranges import KeyRange, same_kinds
+from airflow_sitemaps.shards.section_commit import CommitFacts, next_section, repaired, with_permits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from airflow_sitemaps.shards.manifest import SectionManifest, Shard
-    from airflow_sitemaps.shards.plan import Plan, SectionPlan
-    from airflow_sitemaps.shards.ranges import KeyRange
     from airflow_sitemaps.shards.receipt import Receipt, StagedShard
-    from airflow_sitemaps.shards.section_commit import CommitFacts
 
 
 def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], facts: CommitFacts) -> Manifest:

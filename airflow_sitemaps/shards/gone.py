@@ -6,7 +6,7 @@ it, is kept until every other section has taken part in a run since. The URL is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +16,6 @@ from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.shards.schema import Moment, Record, SectionName
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Set
     from datetime import datetime, timedelta
 
 MOST_GONE: Final = CURRENT.max_urls

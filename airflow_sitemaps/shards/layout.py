@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol.entry import CURRENT, Limits
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import timedelta
 
-    from airflow_sitemaps.protocol.entry import Limits
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
 
 from msgspec import field
 from msgspec.structs import replace
@@ -23,10 +23,6 @@ from airflow_sitemaps.shards.schema import (
     RunName,
     SectionName,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
 
 FORMAT: Final = 1
 """Version of the persisted format. A reader refuses a newer one."""

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from msgspec import field
 from msgspec.structs import replace
 
-from airflow_sitemaps.errors import GuardError
+from airflow_sitemaps.errors import GuardError, SitemapError
 from airflow_sitemaps.shards.guards import Refusal
-from airflow_sitemaps.shards.manifest import LedgerPart
+from airflow_sitemaps.shards.manifest import LedgerPart, Shard
 from airflow_sitemaps.shards.ranges import EMPTY, Digest, KeyRange, Known
 from airflow_sitemaps.shards.schema import BodyKey, Count, Moment, Number, Record, RelativePath, RunName, SectionName
 from airflow_sitemaps.shards.url_sample import PrefixCount
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from airflow_sitemaps.errors import SitemapError
-    from airflow_sitemaps.shards.manifest import Shard
 
 
 class Action(str, Enum):

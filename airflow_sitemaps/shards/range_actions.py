@@ -7,23 +7,21 @@ A range is too large if it has more than ``max_urls`` rows. Neighbours are joine
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.shards.plan import Action, Batch, OldShard, RangeAction, SectionPlan
-from airflow_sitemaps.shards.ranges import KeyRange
+from airflow_sitemaps.shards.ranges import Digest, KeyRange
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from airflow_sitemaps.protocol.entry import Limits
     from airflow_sitemaps.shards.layout import ShardPolicy
     from airflow_sitemaps.shards.manifest import Shard
-    from airflow_sitemaps.shards.ranges import Digest
 
 CHANGED: Final = "rows changed"
 

@@ -11,18 +11,15 @@ from airflow_sitemaps.errors import IncompleteError, StoreContentError
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.shards.guards import Permit
 from airflow_sitemaps.shards.guards.judgement import after_permits, with_today
-from airflow_sitemaps.shards.layout import fits, shard_name
+from airflow_sitemaps.shards.layout import Format, IndexSettings, fits, shard_name
 from airflow_sitemaps.shards.manifest import PublicFile, SectionManifest, Shard, restore, succeed
-from airflow_sitemaps.shards.plan import Action
-from airflow_sitemaps.shards.ranges import is_partition
+from airflow_sitemaps.shards.plan import Action, Plan, RangeAction, SectionPlan
+from airflow_sitemaps.shards.ranges import Digest, is_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.shards.layout import Format, IndexSettings
-    from airflow_sitemaps.shards.plan import Plan, RangeAction, SectionPlan
-    from airflow_sitemaps.shards.ranges import Digest
     from airflow_sitemaps.shards.receipt import StagedShard
 
 SAMPLES: Final = 5

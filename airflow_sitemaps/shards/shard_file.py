@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.ledger import dates
-from airflow_sitemaps.ledger.join import same_print_by_url
+from airflow_sitemaps.ledger.join import Judged, RangeLedger, same_print_by_url
 from airflow_sitemaps.protocol.columnar.arrow import (
     RowKeys,
     all_distinct,
@@ -26,8 +26,8 @@ from airflow_sitemaps.protocol.columnar.batch import recent_texts
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, Rendered, render, render_lines
 from airflow_sitemaps.protocol.columnar.lastmod import value_of
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
-from airflow_sitemaps.protocol.feeds import newest_texts
-from airflow_sitemaps.protocol.gzip import Compressor
+from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
+from airflow_sitemaps.protocol.gzip import Compressor, Preset
 from airflow_sitemaps.protocol.lastmod import render as render_lastmod
 from airflow_sitemaps.protocol.markup import FOOTER, header
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
@@ -38,10 +38,7 @@ from airflow_sitemaps.shards.url_sample import sample
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from airflow_sitemaps.ledger.join import Judged, RangeLedger
     from airflow_sitemaps.protocol.entry import RowContext
-    from airflow_sitemaps.protocol.feeds import FeedText
-    from airflow_sitemaps.protocol.gzip import Preset
 
     Numbers = npt.NDArray[np.uint64]
     from datetime import datetime

@@ -15,7 +15,7 @@ from airflow_sitemaps.errors import RefusedError, StoreContentError
 from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, clean
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.protocol.rules import Tally
-from airflow_sitemaps.shards.ranges import total
+from airflow_sitemaps.shards.ranges import Digest, total
 from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile, UrlSurvey, key_text
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.columnar.elements import Cleaned
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.gzip import Preset
-    from airflow_sitemaps.shards.ranges import Digest
 
 
 __all__ = ["ShardFile", "ShardStream", "UrlSurvey"]

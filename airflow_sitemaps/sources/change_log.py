@@ -10,14 +10,13 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.sources.columns import TIMES, Kind
+from airflow_sitemaps.sources.columns import TIMES, Column, Kind
 from airflow_sitemaps.sources.user_texts import are_columns, is_absent_or_text, name_parts, rendered_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from airflow_sitemaps.shards.ranges import KeyPart
-    from airflow_sitemaps.sources.columns import Column
 
 SINCE: Final = "since"
 ASKS_SINCE: Final = re.compile(rf"(?<![:\w\\]):{SINCE}\b(?!:)")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
 import pyarrow as pa
@@ -15,9 +15,6 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SitemapError, SourceConfigurationError, SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 # ---------------------------------------------------------------- statements and their values
 

@@ -17,8 +17,8 @@ from airflow_sitemaps.quantities import size
 from airflow_sitemaps.sources import siblings
 from airflow_sitemaps.sources.driver import WAIT_BOUND, redacted, translated
 from airflow_sitemaps.sources.queries import boundaries, key_spans, survey
-from airflow_sitemaps.sources.queries.context import rows_statement
-from airflow_sitemaps.sources.queries.relation import is_fixed
+from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader, rows_statement
+from airflow_sitemaps.sources.queries.relation import Relation, is_fixed
 from airflow_sitemaps.sources.row_values import batches_of
 from airflow_sitemaps.sources.source_settings import SourceSettings
 from airflow_sitemaps.sources.user_texts import name_parts
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import ChangeReading, Duplicate, SourceConfig
     from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey
     from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
-    from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader
     from airflow_sitemaps.sources.queries.key_spans import KeySpan
-    from airflow_sitemaps.sources.queries.relation import Relation
     from airflow_sitemaps.sources.run_state import RunState
 
 REFUSALS: Final = (exc.DataError, exc.IntegrityError, exc.NotSupportedError, exc.ProgrammingError)

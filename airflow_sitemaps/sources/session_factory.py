@@ -23,7 +23,7 @@ from airflow_sitemaps.sources.driver import MESSAGE_CHARACTERS, WAIT_BOUND, labe
 from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
 from airflow_sitemaps.sources.queries.context import QueryContext, columns_of
 from airflow_sitemaps.sources.queries.groups import COLUMN, GroupedRelation
-from airflow_sitemaps.sources.queries.relation import is_fixed, relation_of
+from airflow_sitemaps.sources.queries.relation import Relation, is_fixed, relation_of
 from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.sources.run_state import RunState, StoredRows, earlier_state
 from airflow_sitemaps.sources.session import SqlSession
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_sitemaps.sources.dialects.base import Dialect
-    from airflow_sitemaps.sources.queries.relation import Relation
     from airflow_sitemaps.sources.source_settings import SourceSettings
 
 

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.shards.ranges import KeyRange, Survey, cut, total
+from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey, cut, total
 from airflow_sitemaps.sources.columns import Kind
 from airflow_sitemaps.sources.queries import boundaries, survey
-from airflow_sitemaps.sources.queries.relation import CHANGING, free_names, relation_of
+from airflow_sitemaps.sources.queries.relation import CHANGING, Relation, free_names, relation_of
 from airflow_sitemaps.sources.row_values import LocMapping
 
 if TYPE_CHECKING:
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sources.queries.context import QueryContext
-    from airflow_sitemaps.sources.queries.relation import Relation
     from airflow_sitemaps.sources.source_settings import SourceSettings
 
 EQUALITY: Final = re.compile(

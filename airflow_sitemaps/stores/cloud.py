@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
+from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, StoreError
 from airflow_sitemaps.ports import PutOutcomeError, Update
 from airflow_sitemaps.stores.bucket import redacted, safe_cause
 from airflow_sitemaps.waits import waiting
@@ -16,7 +16,6 @@ from airflow_sitemaps.waits import waiting
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from airflow_sitemaps.errors import SitemapError
     from airflow_sitemaps.ports import PutMode
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -17,16 +17,13 @@ import pyarrow as pa
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading, Duplicate, Source, SourceConfig
 from airflow_sitemaps.protocol.rules import sample_text
-from airflow_sitemaps.shards.ranges import Digest, Key, Survey
+from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, Survey
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import FEED_FIELDS, Observed
 from airflow_sitemaps.sources.queries.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
 from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.sources.source_settings import EntryColumns
 from airflow_sitemaps.testing.row_columns import iso, kind, lastmods, locs, priorities, row_hashes, text
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.shards.ranges import KeyRange
 
 Row = Mapping[str, Any]
 Change = tuple[int, Key | None]

@@ -6,16 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol.entry import CURRENT, Limits
 from airflow_sitemaps.protocol.markup import FORBIDDEN, attributes, element, escape
-from airflow_sitemaps.protocol.rules import CHECKS
+from airflow_sitemaps.protocol.rules import CHECKS, Severity
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from airflow_sitemaps.protocol.entry import Limits
-    from airflow_sitemaps.protocol.rules import Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,28 +5,25 @@ from __future__ import annotations
 import errno
 import hashlib
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urljoin, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError
-from airflow_sitemaps.http.page_judge import NOT_FOUND
+from airflow_sitemaps.http.page_judge import NOT_FOUND, Fetcher
 from airflow_sitemaps.protocol import robots
-from airflow_sitemaps.verification.result import VerificationOptions
+from airflow_sitemaps.verification.result import Verification, VerificationOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import timedelta
     from random import Random
 
-    from airflow_sitemaps.http.page_judge import Fetcher
     from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import ObjectStore, Progress, StoreConfig
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
-    from airflow_sitemaps.verification.result import Verification
 
 INDEX_NAMES: Final = (
     "sitemap.xml", "sitemap_index.xml", "sitemap-index.xml",

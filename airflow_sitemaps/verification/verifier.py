@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import StoreError
-from airflow_sitemaps.http import FetchError
-from airflow_sitemaps.http.page_judge import PageJudge, RobotsCache
+from airflow_sitemaps.http import Fetched, FetchError
+from airflow_sitemaps.http.page_judge import Fetcher, PageJudge, RobotsCache
 from airflow_sitemaps.protocol.entry import MAX_INDEXES
-from airflow_sitemaps.protocol.reader import GZIP_MAGIC, read, unpack
+from airflow_sitemaps.protocol.reader import GZIP_MAGIC, ReadEntry, ReadUrlset, read, unpack
 from airflow_sitemaps.protocol.rules import CHECKS, Findings
 from airflow_sitemaps.protocol.validator import (
     Duplicates,
@@ -34,10 +34,7 @@ from airflow_sitemaps.verification.result import Failure, Verification, Verifica
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_sitemaps.http import Fetched
-    from airflow_sitemaps.http.page_judge import Fetcher
     from airflow_sitemaps.ports import Progress
-    from airflow_sitemaps.protocol.reader import ReadEntry, ReadUrlset
     from airflow_sitemaps.shards.manifest import Manifest
 
 

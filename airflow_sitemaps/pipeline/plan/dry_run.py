@@ -7,22 +7,20 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.pipeline.request import row_context_of
+from airflow_sitemaps.pipeline.request import SectionContext, row_context_of
 from airflow_sitemaps.protocol.rules import RULES, Tally
 from airflow_sitemaps.quantities import counted, size
 from airflow_sitemaps.shards.guards.judgement import check_dropped, check_size
 from airflow_sitemaps.shards.guards.row_losses import FREQUENT, RowLosses
-from airflow_sitemaps.shards.plan import Action, RuleCheck, SectionCheck
+from airflow_sitemaps.shards.plan import Action, Plan, RuleCheck, SectionCheck, SectionPlan
 from airflow_sitemaps.shards.url_sample import TOP, prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import Source
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.shards.guards import Refusal
-    from airflow_sitemaps.shards.plan import Plan, SectionPlan
     from airflow_sitemaps.shards.ranges import KeyRange
     from airflow_sitemaps.shards.stream import ShardFile
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
@@ -26,18 +26,16 @@ from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.ranges import Digest, Known, Survey
+from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, Known, Survey
 from airflow_sitemaps.shards.schema import Count, Decoder, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
 
     from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import ChangeReading, Source
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan, RangeAction
-    from airflow_sitemaps.shards.ranges import Key, KeyRange
 
 log = logging.getLogger(__name__)
 

@@ -25,11 +25,11 @@ from airflow_sitemaps.pipeline.publish import commit_files, public_files
 from airflow_sitemaps.pipeline.publish.commit_files import are_to_change, too_many
 from airflow_sitemaps.pipeline.publish.questions import to_ask
 from airflow_sitemaps.pipeline.refusals import at_plan, change_of, names_of_permits, without_spent
-from airflow_sitemaps.pipeline.request import RunContext, chosen
+from airflow_sitemaps.pipeline.request import OpenSitemap, RunContext, RunRequest, chosen
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.guards import check_permits
+from airflow_sitemaps.shards.guards import Refusal, check_permits
 from airflow_sitemaps.shards.guards.judgement import rows_at_plan
-from airflow_sitemaps.shards.plan import Action, Plan, SectionPlan, failure_of, failures_of
+from airflow_sitemaps.shards.plan import Action, Plan, SectionCheck, SectionPlan, failure_of, failures_of
 from airflow_sitemaps.shards.range_actions import make_batches
 from airflow_sitemaps.shards.url_sample import top_prefixes
 
@@ -37,11 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from airflow_sitemaps.pipeline.request import OpenSitemap, RunRequest
     from airflow_sitemaps.ports import ObjectInfo
-    from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.shards.plan import SectionCheck
     from airflow_sitemaps.sitemap import Section, Sitemap
 
 log = logging.getLogger(__name__)

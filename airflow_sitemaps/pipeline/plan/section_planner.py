@@ -11,25 +11,33 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import rows_of_body
-from airflow_sitemaps.pipeline.plan.partial_survey import narrow
+from airflow_sitemaps.pipeline.plan.partial_survey import Narrowed, PartialSurvey, narrow
 from airflow_sitemaps.pipeline.publish import public_files
 from airflow_sitemaps.pipeline.state.identity import fingerprint, is_of_owner
 from airflow_sitemaps.protocol.lastmod import next_second
 from airflow_sitemaps.shards.layout import fits, shard_names
-from airflow_sitemaps.shards.plan import Action, DatePlan, LedgerPlan, SectionPlan
+from airflow_sitemaps.shards.plan import Action, DatePlan, LedgerPlan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.range_actions import DecisionContext, LayoutRange, decide, join, old_shards, split_size
-from airflow_sitemaps.shards.ranges import INTEGER, UNKNOWN, KeyRange, cut, fits_kinds, same_kinds, show
+from airflow_sitemaps.shards.ranges import (
+    INTEGER,
+    UNKNOWN,
+    Digest,
+    Key,
+    KeyRange,
+    Survey,
+    cut,
+    fits_kinds,
+    same_kinds,
+    show,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_sitemaps.pipeline.plan.partial_survey import Narrowed, PartialSurvey
     from airflow_sitemaps.pipeline.plan.shared_surveys import SharedSurveys
     from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import Source
     from airflow_sitemaps.shards.manifest import SectionManifest, Shard
-    from airflow_sitemaps.shards.plan import RangeAction
-    from airflow_sitemaps.shards.ranges import Digest, Key, Survey
 
 MOST_JOINED: Final = 250_000
 """Number of URLs that a writing task joins with every URL of a section at once, within 60 MB of memory."""

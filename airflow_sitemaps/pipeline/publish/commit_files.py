@@ -19,7 +19,7 @@ from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.gone_urls import gone_urls, gone_urlset
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.identity import check_stamp
-from airflow_sitemaps.pipeline.state.repository import GZIP, bounded_time, run_directory
+from airflow_sitemaps.pipeline.state.repository import GZIP, StateRepository, bounded_time, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, markup
 from airflow_sitemaps.protocol.entry import MAX_INDEXES
@@ -33,7 +33,7 @@ from airflow_sitemaps.shards.layout import (
     index_entries,
     with_part,
 )
-from airflow_sitemaps.shards.manifest import PublicFile, later, restore, succeed
+from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, later, restore, succeed
 from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from airflow_sitemaps.pipeline.request import OpenSitemap
-    from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import ObjectInfo, Store
-    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import SectionPlan
     from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap

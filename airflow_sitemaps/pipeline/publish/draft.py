@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -19,28 +19,23 @@ from airflow_sitemaps.pipeline.publish import commit_files
 from airflow_sitemaps.pipeline.publish.commit_files import commit_facts
 from airflow_sitemaps.pipeline.publish.gone_urls import with_gone_urls
 from airflow_sitemaps.pipeline.refusals import at_commit, missing_at_commit
-from airflow_sitemaps.pipeline.state.repository import plan_key, receipts_directory
+from airflow_sitemaps.pipeline.state.repository import StateRepository, plan_key, receipts_directory
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.commit import complete, next_manifest
-from airflow_sitemaps.shards.guards import SMALLEST, refusal_text
+from airflow_sitemaps.shards.guards import SMALLEST, Refusal, refusal_text
 from airflow_sitemaps.shards.guards.row_losses import RowLosses
-from airflow_sitemaps.shards.layout import SUFFIX, IndexSettings
-from airflow_sitemaps.shards.plan import Action, failures_of
+from airflow_sitemaps.shards.layout import SUFFIX, Format, IndexSettings
+from airflow_sitemaps.shards.plan import Action, Plan, SectionPlan, failures_of
 from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from airflow_sitemaps.pipeline.publish.new_pages import Canaries
-    from airflow_sitemaps.pipeline.state.repository import StateRepository
-    from airflow_sitemaps.shards.guards import Refusal
-    from airflow_sitemaps.shards.layout import Format
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import Plan, SectionPlan
     from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
 

@@ -24,7 +24,7 @@ from airflow_sitemaps.protocol import feeds
 from airflow_sitemaps.protocol.markup import escape
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.gone import MOST_GONE, GoneUrls, SectionMoves, next_gone
-from airflow_sitemaps.shards.manifest import GoneRecord
+from airflow_sitemaps.shards.manifest import GoneRecord, LedgerPart, Manifest, SectionManifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence, Set
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectStore
     from airflow_sitemaps.protocol.entry import Limits
-    from airflow_sitemaps.shards.manifest import LedgerPart, Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan, SectionPlan
     from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 

@@ -15,7 +15,7 @@ from airflow_sitemaps.http.page_judge import MAX_PAGE_BYTE_SIZE, PAGE_WAIT_S, Pa
 from airflow_sitemaps.pipeline.earlier_parts import read_part, rows_of_body
 from airflow_sitemaps.pipeline.report import CanaryReport
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.guards import Permit, Refusal
+from airflow_sitemaps.shards.guards import Canary, Permit, Refusal
 from airflow_sitemaps.shards.guards.canary import SequentialTest
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectStore
-    from airflow_sitemaps.shards.guards import Canary
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import OldShard, Plan, SectionPlan
     from airflow_sitemaps.shards.receipt import Receipt, StagedShard

@@ -17,10 +17,10 @@ from airflow_sitemaps.pipeline.publish.commit_files import index_names
 from airflow_sitemaps.pipeline.state.identity import check_stamp, is_body, is_of_another
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.rules import safe_text
-from airflow_sitemaps.shards.guards import permitted
+from airflow_sitemaps.shards.guards import Refusal, permitted
 from airflow_sitemaps.shards.guards.judgement import check_adoption
 from airflow_sitemaps.shards.layout import GONE, shard_names
-from airflow_sitemaps.shards.plan import Repair
+from airflow_sitemaps.shards.plan import Plan, Repair, SectionPlan
 from airflow_sitemaps.shards.schema import is_relative_path
 
 if TYPE_CHECKING:
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.protocol.reader import ReadUrlset
-    from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest
-    from airflow_sitemaps.shards.plan import Plan, SectionPlan
     from airflow_sitemaps.sitemap import Sitemap
 
 

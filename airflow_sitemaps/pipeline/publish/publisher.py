@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
-from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, OwnershipError
+from airflow_sitemaps.errors import ConflictError, GuardError, GuardRefusal, IncompleteError, OwnershipError
 from airflow_sitemaps.pipeline.publish.commit_files import check_bodies
 from airflow_sitemaps.pipeline.publish.draft import make_draft
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward
@@ -20,19 +20,17 @@ from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner, check_unchanged
 from airflow_sitemaps.shards.commit import rebase, stale_sections
 from airflow_sitemaps.shards.guards import Refusal, refusal_text
-from airflow_sitemaps.shards.plan import SectionFailure, failures_of
+from airflow_sitemaps.shards.plan import Plan, SectionFailure, failures_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.errors import GuardRefusal
     from airflow_sitemaps.pipeline.publish.new_pages import Canaries
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
     from airflow_sitemaps.ports import Clock, ObjectInfo
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.shards.plan import Plan
     from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
 

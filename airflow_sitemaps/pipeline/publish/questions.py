@@ -8,21 +8,19 @@ question was closed.
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConflictError
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
-from airflow_sitemaps.shards.guards import permitted
+from airflow_sitemaps.shards.guards import Refusal, permitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from datetime import datetime
 
     from airflow_sitemaps.pipeline.request import OpenSitemap
-    from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.manifest import Manifest, Question, SectionManifest
     from airflow_sitemaps.shards.plan import Plan
 

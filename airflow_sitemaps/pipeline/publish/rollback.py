@@ -10,22 +10,19 @@ from airflow_sitemaps.errors import ConfigurationError, ConflictError
 from airflow_sitemaps.pipeline.publish.commit_files import attach, commit_facts
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.publish.publisher import finish, put_manifest
-from airflow_sitemaps.pipeline.report import make_report
+from airflow_sitemaps.pipeline.report import Report, make_report
 from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.identity import check_owner
-from airflow_sitemaps.pipeline.state.repository import new_run
+from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
 from airflow_sitemaps.shards.commit import complete, first_serial
 from airflow_sitemaps.shards.guards.judgement import day_of, recent_days
-from airflow_sitemaps.shards.layout import shard_name
+from airflow_sitemaps.shards.layout import Format, shard_name
 from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, succeed
 from airflow_sitemaps.shards.ranges import Known
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import Clock, Progress
-    from airflow_sitemaps.shards.layout import Format
     from airflow_sitemaps.shards.section_commit import CommitFacts
     from airflow_sitemaps.sitemap import Sitemap
 

@@ -26,6 +26,8 @@ from airflow_sitemaps.pipeline.state.repository import (
     KNOWN,
     REPORTS,
     RUNS,
+    ManifestVersion,
+    StateRepository,
     bounded_time,
     generation_key,
     known_key,
@@ -33,15 +35,13 @@ from airflow_sitemaps.pipeline.state.repository import (
     run_directory,
 )
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.manifest import Departed
+from airflow_sitemaps.shards.manifest import Departed, Manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from airflow_sitemaps.pipeline.request import OpenSitemap
-    from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
     from airflow_sitemaps.ports import Clock, ObjectInfo, Store
-    from airflow_sitemaps.shards.manifest import Manifest
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import ConfigurationError, IncompleteError, StoreContentError
@@ -18,7 +18,6 @@ from airflow_sitemaps.shards import codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import datetime
 
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, ObjectStore

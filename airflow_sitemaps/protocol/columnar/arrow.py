@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, sample_text
+from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict, sample_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from airflow_sitemaps.protocol.entry import RowContext
-    from airflow_sitemaps.protocol.rules import Tally, Verdict
 
     Numbers = npt.NDArray[np.uint64]
 

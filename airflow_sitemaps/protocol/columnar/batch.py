@@ -26,22 +26,19 @@ from airflow_sitemaps.protocol.columnar.arrow import (
     value_view,
 )
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, Hints, elements
-from airflow_sitemaps.protocol.columnar.lastmod import clean_lastmods
+from airflow_sitemaps.protocol.columnar.lastmod import Lastmods, clean_lastmods
 from airflow_sitemaps.protocol.columnar.loc import clean_locs
-from airflow_sitemaps.protocol.entry import EXTENSIONS, read_changefreq, read_priority
+from airflow_sitemaps.protocol.entry import EXTENSIONS, RowContext, read_changefreq, read_priority
 from airflow_sitemaps.protocol.extensions import DropRow, fragment
 from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW, publication_date
 from airflow_sitemaps.protocol.feeds import FEED_ENTRIES, FeedText, feed_text
 from airflow_sitemaps.protocol.markup import EXTENSION_MARKS, FOOTER, NAMESPACES, header
-from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Verdict
+from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import date, datetime
 
-    from airflow_sitemaps.protocol.columnar.lastmod import Lastmods
-    from airflow_sitemaps.protocol.entry import RowContext
-    from airflow_sitemaps.protocol.rules import Tally
 
 SLICE_ROWS: Final = 16_384
 """Number of rows processed at a time. Larger slices cause page faults, smaller ones need more calls."""

@@ -7,7 +7,7 @@ a table stand for missing values, so that no row is a special case.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +22,6 @@ from airflow_sitemaps.protocol.markup import EXTENSION_MARKS, NAMESPACES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
 _LARGEST_TABLE: Final = 4_096
 _CHUNK_BYTE_SIZE: Final = 64 * 1024

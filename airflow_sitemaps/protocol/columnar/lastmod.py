@@ -11,13 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.columnar.arrow import any_true, as_texts, count_rows, decoded, row_mask, texts_of
-from airflow_sitemaps.protocol.rules import Verdict
+from airflow_sitemaps.protocol.columnar.arrow import (
+    RowKeys,
+    any_true,
+    as_texts,
+    count_rows,
+    decoded,
+    row_mask,
+    texts_of,
+)
+from airflow_sitemaps.protocol.rules import Tally, Verdict
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.columnar.arrow import RowKeys
     from airflow_sitemaps.protocol.entry import RowContext
-    from airflow_sitemaps.protocol.rules import Tally
 
 PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 DAY_S: Final = 86_400

@@ -28,13 +28,12 @@ from airflow_sitemaps.protocol.columnar.arrow import (
     value_view,
 )
 from airflow_sitemaps.protocol.loc import LONGEST_CLEAN, PLAIN, WHITE, Reading, read_loc, scope_of, settle
-from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Verdict
+from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_sitemaps.protocol.entry import RowContext
-    from airflow_sitemaps.protocol.rules import Tally
 
 _SAFE: Final = (PLAIN + "%").encode()
 _BEYOND_ASCII: Final = bytes(range(128, 256))

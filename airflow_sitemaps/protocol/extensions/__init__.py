@@ -23,11 +23,10 @@ from airflow_sitemaps.protocol.extensions.languages import (
 )
 from airflow_sitemaps.protocol.extensions.media import MAX_TITLE, quick_images, render_images, render_videos
 from airflow_sitemaps.protocol.markup import NAMESPACES
-from airflow_sitemaps.protocol.rules import Verdict, sample_text
+from airflow_sitemaps.protocol.rules import Tally, Verdict, sample_text
 
 if TYPE_CHECKING:
     from airflow_sitemaps.protocol.entry import RowContext
-    from airflow_sitemaps.protocol.rules import Tally
 
 RULE_OF: Final = {"images": "image", "videos": "video", "news": "news", "alternates": "alternate"}
 _QUICK: Final = {"images": quick_images, "alternates": quick_alternates}

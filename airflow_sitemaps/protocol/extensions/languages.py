@@ -8,7 +8,15 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.protocol.extensions.fields import JsonFault, Unusable, check_depth, parse, shown
+from airflow_sitemaps.protocol.extensions.fields import (
+    FieldProblems,
+    FieldReader,
+    JsonFault,
+    Unusable,
+    check_depth,
+    parse,
+    shown,
+)
 from airflow_sitemaps.protocol.loc import CLEAN, LONGEST_CLEAN, is_clean, read_loc
 from airflow_sitemaps.protocol.markup import attribute, attributes, element, escape
 from airflow_sitemaps.protocol.rules import Verdict
@@ -17,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from airflow_sitemaps.protocol.entry import RowContext
-    from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader
 
 X_DEFAULT: Final = "x-default"
 """The alternate for all other readers (developers.google.com, localized versions)."""

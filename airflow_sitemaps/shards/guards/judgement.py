@@ -7,7 +7,7 @@ news leave because of their age, so only those that are still young count.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
@@ -15,16 +15,13 @@ from msgspec import structs
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
-from airflow_sitemaps.shards.guards.guard_settings import SMALLEST, Permit, Refusal
+from airflow_sitemaps.shards.guards.guard_settings import SMALLEST, Guards, Permit, Refusal
 from airflow_sitemaps.shards.guards.row_losses import RowLosses
-from airflow_sitemaps.shards.manifest import Day
+from airflow_sitemaps.shards.manifest import Day, SectionManifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from datetime import datetime
 
-    from airflow_sitemaps.shards.guards.guard_settings import Guards
-    from airflow_sitemaps.shards.manifest import SectionManifest
     from airflow_sitemaps.shards.plan import SectionPlan
 
 ADDED: Final = 5_000

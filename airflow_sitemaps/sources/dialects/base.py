@@ -10,27 +10,24 @@ names and users' texts in it are guarded, so that a colon in them is not a place
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.value_sql import ValueSql, select_list
-from airflow_sitemaps.sources.driver import CURSOR_ROWS, STREAMED, partitions, translated
+from airflow_sitemaps.sources.driver import CURSOR_ROWS, STREAMED, Binds, Rows, Statement, partitions, translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from datetime import timedelta
 
     import pyarrow as pa
     import sqlalchemy as sa
 
     from airflow_sitemaps.shards.ranges import Key, KeyPart
-    from airflow_sitemaps.sources.driver import Binds, Rows, Statement
     from airflow_sitemaps.sources.queries.relation import Relation
     from airflow_sitemaps.sources.user_texts import NamePart
 

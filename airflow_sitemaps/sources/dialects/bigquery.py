@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Warehouse
 from airflow_sitemaps.sources.dialects.value_sql import KINDS
-from airflow_sitemaps.sources.driver import literal
+from airflow_sitemaps.sources.driver import Binds, Statement, literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_sitemaps.shards.ranges import Key
-    from airflow_sitemaps.sources.driver import Binds, Statement
 
 
 class BigQuery(Warehouse):

@@ -10,12 +10,11 @@ import sqlalchemy as sa
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Warehouse
 from airflow_sitemaps.sources.dialects.value_sql import KINDS
-from airflow_sitemaps.sources.driver import guarded, partitions, with_label
+from airflow_sitemaps.sources.driver import Rows, Statement, guarded, partitions, with_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
-    from airflow_sitemaps.sources.driver import Rows, Statement
     from airflow_sitemaps.sources.user_texts import NamePart
 
 WRAPPERS = ("nullable(", "lowcardinality(")

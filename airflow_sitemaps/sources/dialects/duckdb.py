@@ -9,7 +9,7 @@ import pyarrow as pa
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 from airflow_sitemaps.sources.dialects.value_sql import KINDS
-from airflow_sitemaps.sources.driver import BATCH_ROWS, guarded
+from airflow_sitemaps.sources.driver import BATCH_ROWS, Binds, Rows, Statement, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from airflow_sitemaps.shards.ranges import Key
-    from airflow_sitemaps.sources.driver import Binds, Rows, Statement
 
 
 class DuckDB(Dialect):

@@ -10,14 +10,13 @@ import sqlalchemy as sa
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects import postgresql_readers
 from airflow_sitemaps.sources.dialects.base import Dialect, OpenTransaction, are_exact_doubles
-from airflow_sitemaps.sources.driver import guarded, named_cursor
+from airflow_sitemaps.sources.driver import Binds, Rows, Statement, guarded, named_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from airflow_sitemaps.shards.ranges import Key
-    from airflow_sitemaps.sources.driver import Binds, Rows, Statement
     from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader
     from airflow_sitemaps.sources.queries.relation import Relation
 

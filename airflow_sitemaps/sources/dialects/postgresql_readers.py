@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -25,16 +25,13 @@ from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import Kind, Output
-from airflow_sitemaps.sources.driver import BATCH_ROWS, literal, redacted, translated, with_label
-from airflow_sitemaps.sources.queries.context import rows_statement
+from airflow_sitemaps.sources.driver import BATCH_ROWS, Statement, literal, redacted, translated, with_label
+from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader, rows_statement
 from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
-    from airflow_sitemaps.sources.driver import Statement
-    from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader
 
 log = logging.getLogger(__name__)
 

@@ -9,13 +9,12 @@ import sqlalchemy as sa
 
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Warehouse, are_exact_doubles
-from airflow_sitemaps.sources.driver import guarded
+from airflow_sitemaps.sources.driver import Binds, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.shards.ranges import Key
-    from airflow_sitemaps.sources.driver import Binds
 
 
 class Trino(Warehouse):

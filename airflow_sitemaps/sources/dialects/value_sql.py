@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.sources.columns import BOUNDED, TIMES, Kind
+from airflow_sitemaps.sources.columns import BOUNDED, TIMES, Column, Kind
 from airflow_sitemaps.sources.driver import guarded
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.user_texts import NamePart
 
 NAMES_OF_KINDS = {

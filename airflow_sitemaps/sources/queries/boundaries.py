@@ -5,8 +5,8 @@ Boundaries are found by steps from each to the next, or by a numbering of all ro
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import timezone
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
@@ -16,17 +16,21 @@ from airflow_sitemaps.shards.ranges import Key, KeyRange
 from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Column, Kind
 from airflow_sitemaps.sources.dialects.value_sql import ascending
 from airflow_sitemaps.sources.driver import Binds
-from airflow_sitemaps.sources.queries.key_spans import GAP, LISTED_BYTES, SPANS_AT_MOST, condition, nested_case, spans
+from airflow_sitemaps.sources.queries.key_spans import (
+    GAP,
+    LISTED_BYTES,
+    SPANS_AT_MOST,
+    KeySpan,
+    condition,
+    nested_case,
+    spans,
+)
 from airflow_sitemaps.sources.row_values import number_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
     import sqlalchemy as sa
 
     from airflow_sitemaps.sources.queries.context import QueryContext
-    from airflow_sitemaps.sources.queries.key_spans import KeySpan
 
 PARTS: Final = 64
 """The parts in which a database sorts a large table, so that no single process has to sort all rows."""

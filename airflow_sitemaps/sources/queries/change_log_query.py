@@ -14,11 +14,20 @@ from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading
-from airflow_sitemaps.sources.change_log import ASKS_SINCE, SINCE, Position, earlier, hiding, is_less, sorts_as_text
+from airflow_sitemaps.sources.change_log import (
+    ASKS_SINCE,
+    SINCE,
+    ChangeLog,
+    Position,
+    earlier,
+    hiding,
+    is_less,
+    sorts_as_text,
+)
 from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Column, Kind
-from airflow_sitemaps.sources.driver import guarded
+from airflow_sitemaps.sources.driver import Binds, guarded
 from airflow_sitemaps.sources.queries.boundaries import canonical, places_of
-from airflow_sitemaps.sources.queries.context import columns_of
+from airflow_sitemaps.sources.queries.context import QueryContext, columns_of
 from airflow_sitemaps.sources.queries.relation import Relation, one_statement
 from airflow_sitemaps.sources.user_texts import NamePart, name_parts, written_name
 
@@ -26,10 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.shards.ranges import KeyPart, KeyRange
-    from airflow_sitemaps.sources.change_log import ChangeLog
     from airflow_sitemaps.sources.dialects.base import OpenTransaction
-    from airflow_sitemaps.sources.driver import Binds
-    from airflow_sitemaps.sources.queries.context import QueryContext
 
 HELD_BACK: Final = timedelta(minutes=10)
 """How long a transaction may be open without a warning."""

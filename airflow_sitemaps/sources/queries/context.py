@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,20 +15,16 @@ from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.lastmod import to_utc
 from airflow_sitemaps.shards.ranges import PATIENT
 from airflow_sitemaps.sources import row_values
-from airflow_sitemaps.sources.columns import NUMBERS, Kind, Output
+from airflow_sitemaps.sources.columns import NUMBERS, Column, ColumnMapping, Kind, Output
 from airflow_sitemaps.sources.dialects.value_sql import ascending
 from airflow_sitemaps.sources.queries import groups
-from airflow_sitemaps.sources.queries.key_spans import bucket_number, span_condition
+from airflow_sitemaps.sources.queries.key_spans import KeySpan, bucket_number, span_condition
 from airflow_sitemaps.sources.queries.relation import Relation
 from airflow_sitemaps.sources.user_texts import name_parts, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_sitemaps.sources.columns import Column, ColumnMapping
     from airflow_sitemaps.sources.dialects.base import Dialect
     from airflow_sitemaps.sources.driver import Statement
-    from airflow_sitemaps.sources.queries.key_spans import KeySpan
     from airflow_sitemaps.sources.row_values import LocMapping
 
 MICROS = pa.timestamp("us")

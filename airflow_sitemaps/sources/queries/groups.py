@@ -20,13 +20,12 @@ import pyarrow as pa
 
 from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.protocol.extensions.languages import alternates_of_group, hreflang_fault
-from airflow_sitemaps.sources.columns import Kind
+from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.queries.relation import Relation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.dialects.value_sql import ValueSql
     from airflow_sitemaps.sources.driver import Binds
     from airflow_sitemaps.sources.row_values import LocMapping

@@ -11,10 +11,10 @@ import pyarrow as pa
 from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.ports import Duplicate
 from airflow_sitemaps.protocol.rules import sample_text
-from airflow_sitemaps.shards.ranges import EMPTY, NEWEST_CHARACTERS, Digest, Survey
-from airflow_sitemaps.sources.columns import TIMES, Kind, Output
+from airflow_sitemaps.shards.ranges import EMPTY, NEWEST_CHARACTERS, Digest, KeyRange, Survey
+from airflow_sitemaps.sources.columns import TIMES, Column, Kind, Output
 from airflow_sitemaps.sources.dialects.value_sql import ascending, select_list
-from airflow_sitemaps.sources.driver import guarded
+from airflow_sitemaps.sources.driver import Binds, Statement, guarded
 from airflow_sitemaps.sources.queries.key_spans import (
     GAP,
     SPANS_AT_MOST,
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from airflow_sitemaps.shards.ranges import KeyRange
-    from airflow_sitemaps.sources.columns import Column
-    from airflow_sitemaps.sources.driver import Binds, Statement
     from airflow_sitemaps.sources.queries.context import QueryContext
 
 NULL_SAMPLES = 5

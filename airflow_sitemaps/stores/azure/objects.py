@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, StoredObject, Update
-from airflow_sitemaps.stores.bucket import bare_etag, plain_type
+from airflow_sitemaps.stores.bucket import BucketAddress, bare_etag, plain_type
 from airflow_sitemaps.stores.cloud import CloudFailure, Connections, Missing, calling
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from typing_extensions import Unpack
 
     from airflow_sitemaps.ports import Headers, ObjectStore
-    from airflow_sitemaps.stores.bucket import BucketAddress
 
 BOUND: Final = "The client repeats it a few times, with a time limit for each attempt; then the task fails, and its retry continues"
 _ROLE: Final = "Give the connection's identity the role 'Storage Blob Data Contributor' on the container"

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.bucket import plain_type
+from airflow_sitemaps.stores.bucket import BucketAddress, plain_type
 from airflow_sitemaps.stores.cloud import CloudFailure, Connections, Missing, calling
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
 
     from typing_extensions import Unpack
 
     from airflow_sitemaps.ports import Headers, ObjectStore
-    from airflow_sitemaps.stores.bucket import BucketAddress
 
 log = logging.getLogger(__name__)
 

@@ -24,12 +24,11 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from airflow_sitemaps.ports import PutOutcomeError
-from airflow_sitemaps.stores.local.permissions import UMASK, add_folders, make_folders, sync_folder
+from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, add_folders, make_folders, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from airflow_sitemaps.stores.local.permissions import Permissions
 
 SCRATCH: Final = ".airflow-sitemaps-"
 """Prefix of the name of a file that is being written."""

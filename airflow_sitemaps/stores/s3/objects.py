@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,21 +18,18 @@ from urllib3.exceptions import HTTPError
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.bucket import bare_etag, plain_type, redacted
+from airflow_sitemaps.stores.bucket import BucketAddress, bare_etag, plain_type, redacted
 from airflow_sitemaps.stores.cloud import Missing, calling
-from airflow_sitemaps.stores.s3.client import answer_of, bound_of, failure_of
+from airflow_sitemaps.stores.s3.client import S3Connection, answer_of, bound_of, failure_of
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from typing_extensions import Unpack
 
     from airflow_sitemaps.ports import Headers, ObjectStore
-    from airflow_sitemaps.stores.bucket import BucketAddress
-    from airflow_sitemaps.stores.s3.client import S3Connection
 
 log = logging.getLogger(__name__)
 
