@@ -177,7 +177,7 @@ def _with_groups(
 def _indexes_of_key(
     connection: sa.Connection, dialect: Dialect, relation: Relation, key: list[str]
 ) -> tuple[bool, bool]:
-    """Return whether the key is unique, and whether an index begins with it: for a query or if unknown, False."""
+    """Return whether the key is unique, and whether ranges are read by an index: for a query or if unknown, False."""
     if relation.table is None:
         return False, False
     find = _asked if dialect.indexes_sql else _inspected
@@ -188,7 +188,7 @@ def _indexes_of_key(
     unique = dialect.enforces_keys and any(
         only and columns and set(columns) <= set(key) for columns, only in indexes if None not in columns
     )
-    leading = any(columns[: len(key)] == key for columns, _only in indexes)
+    leading = dialect.prefers_hops and any(columns[: len(key)] == key for columns, _only in indexes)
     return unique, leading
 
 

@@ -32,6 +32,10 @@ class DuckDB(Dialect):
     max_statement_bytes: ClassVar[int] = 4_000_000
     max_case: ClassVar[int] = 500
     sorted_union: ClassVar[bool] = True
+    # The primary key alone. Other indexes of DuckDB do not serve ranges.
+    indexes_sql: ClassVar[str | None] = (
+        "SELECT list(name ORDER BY cid), pk FROM pragma_table_info(:relation) WHERE pk GROUP BY pk"
+    )
     binds_lists: ClassVar[bool] = True
     joins_ranges: ClassVar[bool] = True
 
