@@ -105,9 +105,10 @@ def rows_runs(result: Mapping[str, Any]) -> str:
 
 def said(result: Mapping[str, Any]) -> str:
     """Where and when, in one sentence."""
-    load = result["load_average"][0]
+    load, rounds = result["load_average"][0], result["rounds"]
+    counted = "one round" if rounds == 1 else f"medians of {rounds} rounds"
     return (
-        f"{result['cores']} cores, Python {result['python']}, {result['measured_at'][:10]}, one round; the load average was "
+        f"{result['cores']} cores, Python {result['python']}, {result['measured_at'][:10]}, {counted}; the load average was "
         f"{load:.0f} at the end, so that wall times are upper bounds."
     )
 
