@@ -18,8 +18,6 @@ from urllib.parse import unquote
 from airflow_sitemaps.demo.services import (
     SITE,
     STATE,
-    Bucket,
-    Checked,
     DagRun,
     DemoError,
     Difference,
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from sqlalchemy import Engine
 
+    from airflow_sitemaps.demo.services import Bucket, Checked
 
 MAX_URLS: Final = 5_000
 """Maximum number of URLs per shard, so that there are dozens of shards. The default, and the limit of the protocol, is 50,000."""

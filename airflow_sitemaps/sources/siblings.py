@@ -59,13 +59,16 @@ def sibling_key(settings: SourceSettings) -> str | None:
     if equality is None or settings.materialize or settings.state or settings.change_log or settings.group:
         return None
     values = dict(settings.parameters or {})
+    kind = type("" if equality.value.startswith("'") else 0)
     if equality.name is not None:
         others = f"{settings.query_text()} {equality.rest}"
-        if not isinstance(values.pop(equality.name, None), (str, int)) or f":{equality.name}" in others:
+        kind = type(values.pop(equality.name, None))
+        if kind not in (str, int, bool) or f":{equality.name}" in others:
             return None
     same = [getattr(settings, each.name) for each in fields(settings) if each.init and each.name not in DIFFERING]
     own = [settings.query_text(), list(settings.key_columns), list(LocMapping(settings.loc).columns)]
-    return repr([*same, *own, equality.column, equality.rest, sorted(values.items())])
+    # MariaDB compares a list of texts and numbers as numbers, other than each alone.
+    return repr([*same, *own, kind, equality.column, equality.rest, sorted(values.items())])
 
 
 def relation_of_source(settings: SourceSettings) -> Relation:

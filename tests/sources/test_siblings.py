@@ -137,6 +137,7 @@ def test_an_equality_may_come_before_other_conditions(where: str, column: str, v
         {"table": "other"}, {"lastmod": "other"}, {"key": "other"}, {"loc": "/{other}"}, {"where": "locale = 'it' AND live"},
         {"where": "region = 'it'"}, {"session": ["SET x = 1"]}, {"timezone": "Europe/Berlin"}, {"as_of": "plan"},
         {"where": "locale = :it", "parameters": {"it": None}}, {"where": None}, {"conn_id": "other"},
+        {"where": "locale = 7"}, {"where": "locale = :it", "parameters": {"it": 7}},
         {"materialize": "work", "table": None, "query": "SELECT 1"},
     ],
     ids=str,
@@ -263,6 +264,21 @@ def test_an_incremental_run_surveys_the_locales_together(
         "de": (74, 1), "fr": (74, 1), "it": (75, 1), "rest": (77, 2),
     }  # fmt: skip
     assert shop.surveys()[0] == "the survey of 3 sections"
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [(16, ["the survey of 2 sections", "the survey", "the survey"]), (15, ["the survey"] * 4)],
+)
+def test_a_large_family_shares_several_surveys(
+    most: int, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the three sections has four shards: two of them together have 2 x 8 sums."""
+    shop = Shop("duckdb", tmp_path, monkeypatch)
+    shop.build()
+    monkeypatch.setattr(shared_surveys, "MOST_SUMS", most)
+    assert shop.build().result == "unchanged"
+    assert shop.surveys() == expected
 
 
 def test_a_survey_that_fails_is_taken_by_each_section_alone(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.quantities import counted
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.request import RunContext, SectionContext
     from airflow_sitemaps.ports import SiblingSurvey
-    from airflow_sitemaps.shards.ranges import Survey
+    from airflow_sitemaps.shards.ranges import KeyRange, Survey
     from airflow_sitemaps.sitemap import Section
 
 log = logging.getLogger(__name__)
+
+MOST_SUMS: Final = 500_000
+"""The most digests of one shared survey, sections times ranges of all. They are about 200 bytes each. Larger families share several."""
 
 
 class SharedSurveys:
@@ -61,19 +64,27 @@ class SharedSurveys:
         return None if shared is None or version not in ("", shared.version) else shared.survey
 
     def _survey(self, context: SectionContext, family: list[Section]) -> None:
-        """Survey the ranges of a section and its siblings. If it fails, each section surveys its own."""
+        """Survey the ranges of a section and of as many siblings as possible. If it fails, each surveys its own."""
         assert context.manifest is not None
-        names = [section.name for section in family]
-        ranges = [[shard.range for shard in context.manifest.sections[name].shards] for name in names]
+        ranges: dict[str, list[KeyRange]] = {}
+        for section in family:
+            own = [shard.range for shard in context.manifest.sections[section.name].shards]
+            if (len(ranges) + 1) * sum(map(len, [*ranges.values(), own])) > MOST_SUMS:
+                break
+            ranges[section.name] = own
+        names = list(ranges)
+        if len(names) < 2:
+            return
+        sources = [section.source for section in family[: len(names)]]
         urgent = context.policy.rewrite_after is not None
         shown = f"section {names[0]}: one survey with {counted(len(names) - 1, 'section')} of its table"
         try:
-            surveys = context.source.survey_siblings([section.source for section in family], ranges, urgent=urgent)
+            surveys = context.source.survey_siblings(sources, list(ranges.values()), urgent=urgent)
         except SitemapError as error:
             log.warning("%s failed, so each of them surveys alone: %s", shown, error)
             surveys = None
         if surveys is not None:
             self._surveys.update(zip(names, surveys, strict=True))
-            log.info("%s, in %s: %s", shown, counted(sum(map(len, ranges)), "range"), ", ".join(names[1:]))
+            log.info("%s, in %s: %s", shown, counted(sum(map(len, ranges.values())), "range"), ", ".join(names[1:]))
         for name in names:
             self._families.pop(name, None)
