@@ -132,6 +132,18 @@ class Source(Protocol):
             urgent: Whether the digests have the checksum ``urgent`` too. Default: False.
         """
 
+    def sibling(self, config: SourceConfig, *, section: str) -> Source | None:
+        """Return a source over this one's connection for settings with the same ``sibling_key``.
+
+        Args:
+            config: The settings.
+            section: Name of the section, for messages.
+
+        Returns:
+            The source, which is closed with this one. None if it needs a connection of its own.
+        """
+        return None
+
     def survey_siblings(
         self, configs: Sequence[SourceConfig], ranges: Sequence[Sequence[KeyRange]], *, urgent: bool = False
     ) -> Sequence[SiblingSurvey] | None:
@@ -242,7 +254,7 @@ class SourceConfig(Protocol):
 
     @property
     def sibling_key(self) -> str | None:
-        """A text that only sources have in common that ``Source.survey_siblings`` takes together, or None."""
+        """A text that only sources have in common that share connections and surveys (``Source.sibling``), or None."""
         return None
 
     def open(self, *, section: str) -> AbstractContextManager[Source]:

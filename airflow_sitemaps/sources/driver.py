@@ -98,9 +98,10 @@ UNSAFE: Final = re.compile(r"[^\w.:+= -]")
 def labelled(engine: sa.Engine, origin: str, section: str) -> sa.Engine:
     """Return the engine with a comment before each query, which names the DAG run in the warehouse's query history."""
     words = " ".join(f"airflow-sitemaps {origin} section={section}".split())
-    engine = engine.execution_options(**{OPTION: f"/* {UNSAFE.sub('_', words)} */"})
-    sa.event.listen(engine, "before_cursor_execute", _before, retval=True)
-    return engine
+    other = engine.execution_options(**{OPTION: f"/* {UNSAFE.sub('_', words)} */"})
+    if OPTION not in engine.get_execution_options():  # else it has the listener of the engine
+        sa.event.listen(other, "before_cursor_execute", _before, retval=True)
+    return other
 
 
 def with_label(engine: sa.Engine | sa.Connection, statement: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -15,11 +16,11 @@ from airflow_sitemaps.errors import RefusedError, SourceConfigurationError, Sour
 from airflow_sitemaps.ports import SiblingSurvey
 from airflow_sitemaps.quantities import size
 from airflow_sitemaps.sources import siblings
-from airflow_sitemaps.sources.driver import WAIT_BOUND, redacted, translated
+from airflow_sitemaps.sources.driver import WAIT_BOUND, labelled, redacted, translated
 from airflow_sitemaps.sources.queries import boundaries, key_spans, survey
 from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader, rows_statement
 from airflow_sitemaps.sources.queries.relation import Relation, is_fixed
-from airflow_sitemaps.sources.row_values import batches_of
+from airflow_sitemaps.sources.row_values import LocMapping, batches_of
 from airflow_sitemaps.sources.source_settings import SourceSettings
 from airflow_sitemaps.sources.user_texts import name_parts
 from airflow_sitemaps.waits import arriving, waiting
@@ -161,6 +162,17 @@ class SqlSession:
             log.info("%s; every range is surveyed", error)
             version = None
         return [None if version is None else f"{version} {_identity(relation)}" for relation in relations]
+
+    def sibling(self, config: SourceConfig, *, section: str) -> SqlSession | None:
+        if self.context.dialect.hashes_here or not isinstance(config, SourceSettings):
+            return None  # SQLite checks the values of the key in the rows of each source
+        relation = siblings.relation_of_source(config)
+        context = replace(
+            self.context, name=config.name_in(section), relation=relation, location=LocMapping(config.loc),
+            versioned=relation if relation.table is not None and is_fixed(relation.where) else None,
+        )  # fmt: skip
+        engine = labelled(self.engine, config.origin, section)
+        return SqlSession(engine=engine, context=context, arrow=self.arrow, max_scan_bytes=config.max_scan_bytes)
 
     def survey_siblings(
         self, configs: Sequence[SourceConfig], ranges: Sequence[Sequence[KeyRange]], *, urgent: bool = False

@@ -55,7 +55,7 @@ def opened(settings: SourceSettings, section: str) -> Iterator[SqlSession]:
 @contextmanager
 def session_of(settings: SourceSettings, section: str, engine: sa.Engine) -> Iterator[SqlSession]:
     """Yield a session over an engine, after checking the columns, and materializing the query if ``materialize`` is set."""
-    name = f"section {section!r} ({settings.describe()})"
+    name = settings.name_in(section)
     dialect = _dialect(settings, engine)
     relation = relation_of(settings.table, settings.query_text(), settings.where, settings.parameters or {})
     if settings.materialize is None:

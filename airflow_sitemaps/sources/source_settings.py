@@ -303,6 +303,10 @@ class SourceSettings(EntryColumns):
         source = self._template or self
         return f"{self.conn_id}: {source.query if source.is_path() else 'a query'}"
 
+    def name_in(self, section: str) -> str:
+        """Return what messages call this source in a section."""
+        return f"section {section!r} ({self.describe()})"
+
     def query_text(self) -> str | None:
         """Return the query's SQL, read from its file if it names one."""
         if self.query is None or not self.is_path():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -264,6 +265,55 @@ def test_an_incremental_run_surveys_the_locales_together(
         "de": (74, 1), "fr": (74, 1), "it": (75, 1), "rest": (77, 2),
     }  # fmt: skip
     assert shop.surveys()[0] == "the survey of 3 sections"
+
+
+@pytest.fixture
+def connections() -> Iterator[list[set[str]]]:
+    """The sections that each connection to a database has served."""
+    served: list[set[str]] = []
+
+    def connect(_connection: Any, record: Any) -> None:
+        record.info["served"] = set()
+        served.append(record.info["served"])
+
+    def note(connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if (label := re.match(r"/\*.* section=(\w+) \*/ \w", statement)) is not None:
+            connection.info["served"].add(label[1])
+
+    sa.event.listen(sa.pool.Pool, "connect", connect)
+    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    yield served
+    sa.event.remove(sa.pool.Pool, "connect", connect)
+    sa.event.remove(sa.Engine, "before_cursor_execute", note)
+
+
+@pytest.mark.parametrize("name", [name for name in ("postgresql", "duckdb", "mariadb") if name in NAMES])
+def test_siblings_that_follow_each_other_share_a_connection(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: list[set[str]]
+) -> None:
+    shop = Shop(name, tmp_path, monkeypatch)
+    shop.build()
+    connections.clear()
+    assert shop.build().result == "unchanged"
+    assert connections == [{"de", "fr", "it"}, {"rest"}]
+
+
+def test_a_section_that_fails_leaves_its_connection_to_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connections: list[set[str]]
+) -> None:
+    shop = Shop("duckdb", tmp_path, monkeypatch)
+    shop.build()
+    take, failures = shared_surveys.SharedSurveys.take, [SourceError("the connection is lost")]
+
+    def fail_once(shared: shared_surveys.SharedSurveys, context: Any, version: Any) -> Any:
+        if context.section.name == "fr" and failures:
+            raise failures.pop()
+        return take(shared, context, version)
+
+    monkeypatch.setattr(shared_surveys.SharedSurveys, "take", fail_once)
+    connections.clear()
+    assert shop.build().result == "unchanged"
+    assert connections == [{"de", "fr"}, {"it"}, {"rest"}, {"fr"}]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +35,7 @@ from airflow_sitemaps.shards.range_actions import make_batches
 from airflow_sitemaps.shards.url_sample import top_prefixes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from airflow_sitemaps.ports import ObjectInfo
@@ -130,9 +131,19 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
 
 def _survey(context: RunContext) -> _Surveyed:
     """Plan each section; after the others, try a section whose database failed once more."""
-    sections = chosen(context.sitemap, context.request)
-    surveyed, shared = _Surveyed(), SharedSurveys(context, sections) if len(sections) > 1 else None
+    sections, surveyed = chosen(context.sitemap, context.request), _Surveyed()
     context.progress.start("survey", len(sections), "sections")
+    with ExitStack() as kept:
+        _plan_all(context, sections, surveyed, SharedSurveys(context, sections, kept) if len(sections) > 1 else None)
+    context.progress.finish()
+    order = {section.name: number for number, section in enumerate(sections)}
+    surveyed.plans = dict(sorted(surveyed.plans.items(), key=lambda item: order[item[0]]))
+    return surveyed
+
+
+def _plan_all(
+    context: RunContext, sections: Sequence[Section], surveyed: _Surveyed, shared: SharedSurveys | None
+) -> None:
     waiting = list(sections)
     for attempt in (1, 2):
         again = []
@@ -149,15 +160,11 @@ def _survey(context: RunContext) -> _Surveyed:
                 surveyed.errors[section.name] = error
             context.progress.advance(1)
         waiting = again
-    context.progress.finish()
-    order = {section.name: number for number, section in enumerate(sections)}
-    surveyed.plans = dict(sorted(surveyed.plans.items(), key=lambda item: order[item[0]]))
-    return surveyed
 
 
 def _plan_one(run: RunContext, section: Section, surveyed: _Surveyed, shared: SharedSurveys | None) -> None:
     """Plan one section, and in a dry run also check its first rows."""
-    with section.source.open(section=section.name) as source:
+    with section.source.open(section=section.name) if shared is None else shared.open(section) as source:
         context = run.of_section(section, source)
         plan = plan_section(context, shared)
         check_null_keys(run.sitemap, section, plan)

@@ -1,23 +1,24 @@
-"""Share a survey between sections that read one table and differ only by one equality, such as ``locale = 'de'``.
+"""Share a connection and a survey between sections that read one table and differ only by one equality.
 
-The first section whose ranges are all surveyed surveys those of its siblings too, in one scan; each takes its digests
-when its turn comes.
+An example is ``locale = 'de'``. The first section whose ranges are all surveyed surveys those of its siblings too, in one
+scan; each takes its digests when its turn comes.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from airflow_sitemaps.pipeline.request import RunContext, SectionContext
-    from airflow_sitemaps.ports import SiblingSurvey
+    from airflow_sitemaps.ports import SiblingSurvey, Source
     from airflow_sitemaps.shards.ranges import KeyRange, Survey
     from airflow_sitemaps.sitemap import Section
 
@@ -28,14 +29,17 @@ MOST_SUMS: Final = 500_000
 
 
 class SharedSurveys:
-    """The surveys that sections of a run share.
+    """The connections and surveys that sections of a run share.
 
     Args:
         run: The input of the run's plan.
         sections: The sections that the run plans.
+        kept: Closes the last connection when no section needs it any more.
     """
 
-    def __init__(self, run: RunContext, sections: Iterable[Section]) -> None:
+    def __init__(self, run: RunContext, sections: Iterable[Section], kept: ExitStack) -> None:
+        self._kept = kept
+        self._last: tuple[str, Source] | None = None
         families: dict[tuple[str, bool], list[Section]] = defaultdict(list)
         for section in sections:
             key = getattr(section.source, "sibling_key", None)  # a user's own source may lack the attribute
@@ -45,6 +49,22 @@ class SharedSurveys:
                 families[key, run.sitemap.shards_of(section).rewrite_after is not None].append(section)
         self._families = {section.name: family for family in families.values() for section in family}
         self._surveys: dict[str, SiblingSurvey] = {}
+
+    @contextmanager
+    def open(self, section: Section) -> Iterator[Source]:
+        """Yield a section's source. It shares the connection of the section before it if that is a sibling and did not fail."""
+        key = getattr(section.source, "sibling_key", None)
+        last, self._last = self._last, None
+        shared = last[1].sibling(section.source, section=section.name) if last is not None and last[0] == key else None
+        if shared is None:
+            self._kept.close()
+        if key is None:
+            with section.source.open(section=section.name) as source:
+                yield source
+            return
+        source = shared or self._kept.enter_context(section.source.open(section=section.name))
+        yield source
+        self._last = key, source
 
     def take(self, context: SectionContext, version: str | None) -> Survey | None:
         """Return the digests of a section's ranges from a shared survey, or None if the section surveys them alone.
