@@ -77,6 +77,8 @@ format: $(READY)  ## Let ruff fix what it can
 
 bench: $(READY)  ## Measure; see benchmarks/README.md
 	$(BIN)/python -W ignore -m benchmarks
+	$(BIN)/python -W ignore -m benchmarks.ledger
+	$(BIN)/python -W ignore -m benchmarks.ledger --observed
 	$(BIN)/python -m benchmarks.rich
 	$(BIN)/python -m benchmarks.ui
 

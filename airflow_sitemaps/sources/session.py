@@ -18,7 +18,7 @@ from airflow_sitemaps.quantities import size
 from airflow_sitemaps.sources import siblings
 from airflow_sitemaps.sources.driver import WAIT_BOUND, labelled, redacted, translated
 from airflow_sitemaps.sources.queries import boundaries, key_spans, survey
-from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader, rows_statement
+from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader, columns_of, rows_statement
 from airflow_sitemaps.sources.queries.relation import Relation, is_fixed
 from airflow_sitemaps.sources.row_values import LocMapping, batches_of
 from airflow_sitemaps.sources.source_settings import SourceSettings
@@ -172,7 +172,10 @@ class SqlSession:
             versioned=relation if relation.table is not None and is_fixed(relation.where) else None,
         )  # fmt: skip
         engine = labelled(self.engine, config.origin, section)
-        return SqlSession(engine=engine, context=context, arrow=self.arrow, max_scan_bytes=config.max_scan_bytes)
+        session = SqlSession(engine=engine, context=context, arrow=self.arrow, max_scan_bytes=config.max_scan_bytes)
+        with session.transaction("reading no row") as connection:
+            columns_of(connection, context.dialect, relation, context.name, {})  # the database may refuse the value
+        return session
 
     def survey_siblings(
         self, configs: Sequence[SourceConfig], ranges: Sequence[Sequence[KeyRange]], *, urgent: bool = False
@@ -189,7 +192,12 @@ class SqlSession:
             def admit(pieces: Sequence[KeyRange], context: QueryContext) -> None:
                 self._meter.admit(connection, pieces, context)
 
-            surveys = siblings.take(self.context, connection, sources, ranges, admit, urgent=urgent)
+            before = self._meter.total
+            try:
+                surveys = siblings.take(self.context, connection, sources, ranges, admit, urgent=urgent)
+            except BaseException:
+                self._meter.total = before  # or the estimate would count against the surveys that follow
+                raise
         return [SiblingSurvey(version=v or "", survey=s) for v, s in zip(versions, surveys, strict=True)]
 
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:

@@ -25,8 +25,8 @@ EQUALITY: Final = re.compile(
     r"\s*(?:\bAND\b(?P<rest>.*))?",
     re.IGNORECASE | re.DOTALL | re.ASCII,
 )
-LOOSER: Final = re.compile(r"\b(?:or|xor)\b|\|\||--|/\*|#", re.IGNORECASE)
-"""What binds looser than AND, or hides the text after it."""
+LOOSER: Final = re.compile(r"(?<![^\W\d])(?:or|xor)\b|\|\||\?|--|/\*|#", re.IGNORECASE)
+"""What binds looser than AND, even after a number (``1OR``), or hides the text after it."""
 DIFFERING: Final = ("where", "parameters", "loc", "key")
 """Settings that siblings may write differently: the equality, its value, and the fixed text of a template."""
 
@@ -98,7 +98,7 @@ def take(
     Raises:
         SourceError: The key's type refuses a boundary, or one row may belong to two of the sources.
     """
-    whole, values = _together(context, siblings)
+    whole, values, places = _together(context, siblings)
     ranks = _ranks(
         context, connection, [key for own in ranges for within in own for key in (within.lower, within.upper)]
     )
@@ -107,7 +107,8 @@ def take(
     by_value = survey.by_value(whole, connection, pieces, values, urgent=urgent)
     nulls = survey.null_keys_by_value(whole, connection, values)
     surveys = []
-    for source, own, digests, absent in zip(siblings, ranges, by_value, nulls, strict=True):
+    for source, own, place in zip(siblings, ranges, places, strict=True):
+        digests, absent = by_value[place], nulls[place]
         alone = replace(context, relation=relation_of_source(source))
         null_keys, samples = survey.null_keys(alone, connection) if absent else (0, ())
         sums = [
@@ -117,22 +118,32 @@ def take(
     return surveys
 
 
-def _together(context: QueryContext, siblings: Sequence[SourceSettings]) -> tuple[QueryContext, survey.Values]:
-    """Return a context of the rows of all siblings, and the values that distinguish them."""
+def _together(
+    context: QueryContext, siblings: Sequence[SourceSettings]
+) -> tuple[QueryContext, survey.Values, list[int]]:
+    """Return a context of the rows of all siblings, the values that distinguish them, and the position of each one's."""
     equalities = [equality for each in siblings if (equality := equality_of(each.where)) is not None]
     first = equalities[0]
     parameters = {name: value for name, value in (siblings[0].parameters or {}).items() if name != first.name}
     names = free_names("sibling", len(siblings), parameters)
-    texts = []
+    texts: dict[object, str] = {}
+    given = []
     for name, each, equality in zip(names, siblings, equalities, strict=True):
+        text = equality.value
+        value: object
         if equality.name is not None:
-            parameters[name] = (each.parameters or {})[equality.name]
-        texts.append(equality.value if equality.name is None else f":{name}")
-    where = f"{first.column} IN ({', '.join(texts)})"
+            value, text = (each.parameters or {})[equality.name], f":{name}"
+            parameters |= {} if value in texts else {name: value}
+        else:
+            value = text[1:-1].replace("''", "'") if text.startswith("'") else int(text)
+        texts.setdefault(value, text)
+        given.append(value)
+    where = f"{first.column} IN ({', '.join(texts.values())})"
     if first.rest:
         where += f" AND {first.rest}"
     relation = relation_of(siblings[0].table, siblings[0].query_text(), where, parameters)
-    return replace(context, relation=relation), survey.Values(first.column, tuple(texts))
+    values = survey.Values(first.column, tuple(texts.values()))
+    return replace(context, relation=relation), values, [list(texts).index(each) for each in given]
 
 
 def _ranks(context: QueryContext, connection: sa.Connection, given: Iterable[Key | None]) -> dict[Key, int]:

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from airflow_sitemaps import LocalStore, Section, ShardPolicy, Sitemap, SqlSource
-from airflow_sitemaps.errors import SourceError
+from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.plan import shared_surveys
 from airflow_sitemaps.shards.ranges import KeyRange, cut
@@ -111,7 +111,8 @@ def test_values_that_the_database_takes_for_equal_are_refused(name: str) -> None
     [
         "locale = 'de' OR live", "locale = 'de' AND live OR new", "locale <> 'de'", "live AND locale = 'de'", "locale = other",
         "current_date = 'de'", "locale = 'de' AND a || b", "locale = 'de' -- AND live", "locale = 'd\\'e'", "", None,
-        "locale = 'de' AND live # x",
+        "locale = 'de' AND live # x", "locale = 'de' AND x = 1OR y = 2", "locale = 'de' AND live ? x : y",
+        "_table_suffix = 'de'",
     ],
 )  # fmt: skip
 def test_a_condition_of_another_form_has_no_siblings(where: str | None) -> None:
@@ -214,6 +215,7 @@ class Shop:
         create(self.base, "shop_pages", {"id": "integer", "slug": "text", "locale": "text", "weight": "integer"})
         self.base.insert("shop_pages", [self.row(n) for n in range(300)])
         self.settings: dict[str, Any] = {}
+        self.more_parts: dict[str, str] = {}
         self.folder = folder
         monkeypatch.setattr("airflow_sitemaps.sources.session.SqlSession.transaction", self.noted())
 
@@ -229,18 +231,18 @@ class Shop:
     def row(self, n: int) -> dict[str, Any]:
         return {"id": n, "slug": f"p{n}", "locale": ("de", "fr", "it", "es")[n % 4], "weight": n}
 
-    def build(self, **more: Any) -> Any:
-        parts = {name: f"locale = '{name}'" for name in ("de", "fr", "it")}
+    def build(self, key: str = "id", only: tuple[str, ...] = (), **more: Any) -> Any:
+        parts = {name: f"locale = '{name}'" for name in ("de", "fr", "it")} | self.more_parts
         # What is in no other section, a NULL locale included.
         parts["rest"] = "locale NOT IN ('de', 'fr', 'it') OR locale IS NULL"
         sections = [
-            Section(name, SqlSource("siblings", table="shop_pages", key="id", loc=f"/{name}/{{slug}}", where=where))
+            Section(name, SqlSource("siblings", table="shop_pages", key=key, loc=f"/{name}/{{slug}}", where=where))
             for name, where in parts.items()
         ]
         policy = ShardPolicy(max_urls=25, fill=0.8)
         self.sqls.clear()
         sitemap = Sitemap(LocalStore(str(self.folder), base_url=BASE), sections, shards=policy, **self.settings, **more)
-        return build(sitemap)
+        return build(sitemap, sections=only)
 
     def surveys(self) -> list[str]:
         return [each for each in self.sqls if "survey" in each]
@@ -265,6 +267,64 @@ def test_an_incremental_run_surveys_the_locales_together(
         "de": (74, 1), "fr": (74, 1), "it": (75, 1), "rest": (77, 2),
     }  # fmt: skip
     assert shop.surveys()[0] == "the survey of 3 sections"
+
+
+def test_a_sibling_with_boundaries_of_another_key_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other sections have the key of an earlier code until a run that plans them."""
+    shop = Shop("duckdb", tmp_path, monkeypatch)
+    shop.build(key="slug")
+    shop.build(only=("de", "it"))
+    report = shop.build()
+    assert {each: s.shards.created > 0 for each, s in report.sections.items()} == {
+        "de": False, "fr": True, "it": False, "rest": True,
+    }  # fmt: skip
+    assert shop.surveys()[0] == "the survey of 2 sections"
+    assert shop.build().result == "unchanged"
+
+
+def test_sections_of_one_value_share_its_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop("duckdb", tmp_path, monkeypatch)
+    shop.more_parts = {"amp": "locale = 'de'"}
+    shop.build()
+    shop.base.run("UPDATE shop_pages SET slug = 'new' WHERE id = 0")
+    report = shop.build()
+    assert {each: s.shards.rewritten for each, s in report.sections.items()} == {
+        "de": 1, "fr": 0, "it": 0, "amp": 1, "rest": 0,
+    }  # fmt: skip
+    assert shop.surveys()[0] == "the survey of 4 sections"
+
+
+def test_the_estimate_of_a_survey_that_fails_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = filled("duckdb", "integer")
+    monkeypatch.setattr("airflow_sitemaps.sources.session.ScanMeter._estimate", lambda *_: 1_000)
+
+    def fail(_context: Any, _connection: Any, configs: Any, ranges: Any, admit: Any, **_: Any) -> Any:
+        admit(ranges[0], _context)
+        raise SourceError("no memory")
+
+    monkeypatch.setattr("airflow_sitemaps.sources.siblings.take", fail)
+    configs = sources(table, KEYS["integer"].names)[:2]
+    arguments = {"where": configs[0].where, "parameters": configs[0].parameters, "loc": configs[0].loc}
+    with session(live("duckdb"), table=table, key=KEYS["integer"].names, **arguments) as source:
+        source.survey([KeyRange(None, None)])
+        with pytest.raises(SourceError):
+            source.survey_siblings(configs, [[KeyRange(None, None)]] * 2)
+        assert source.scan_estimate() == 1_000
+
+
+def test_a_sibling_whose_value_the_database_refuses_is_a_fault_of_the_settings() -> None:
+    base = live("postgresql")
+    base.run("CREATE TYPE siblings_locale AS ENUM ('de', 'fr')")
+    create(base, "siblings_enum", {"id": "integer", "slug": "text", "locale": "=siblings_locale"})
+    first, other = (
+        SqlSource("test", table="siblings_enum", key="id", loc="slug", where=f"locale = '{each}'")
+        for each in ("de", "xx")
+    )
+    with (
+        session(base, table="siblings_enum", key="id", loc="slug", where=first.where) as source,
+        pytest.raises(SourceConfigurationError, match=r"section 'other'.*invalid input value"),
+    ):
+        source.sibling(other, section="other")
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, Known, Survey
+from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, Known, Survey, fits_kinds, same_kinds
 from airflow_sitemaps.shards.schema import Count, Decoder, Record
 
 if TYPE_CHECKING:
@@ -284,3 +284,14 @@ def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None
                 mode=Overwrite(),
                 write_id=f"{section.changed_in}-{plan.run}",
             )
+
+
+def key_change(source: Source, section: SectionManifest) -> str:
+    """Return why a section's boundaries are no longer valid keys of its source, or "" if they are valid."""
+    now = tuple(source.key_kinds)
+    if section.key_kinds:
+        if same_kinds(section.key_kinds, now):
+            return ""
+        return f"the section's key changed: {', '.join(section.key_kinds)} before, {', '.join(now)} now"
+    boundaries = (shard.range.lower for shard in section.shards if shard.range.lower is not None)
+    return "" if fits_kinds(boundaries, now) else f"the section's key changed: it is {', '.join(now)} now"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import rows_of_body
-from airflow_sitemaps.pipeline.plan.partial_survey import Narrowed, PartialSurvey, narrow
+from airflow_sitemaps.pipeline.plan.partial_survey import Narrowed, PartialSurvey, key_change, narrow
 from airflow_sitemaps.pipeline.publish import public_files
 from airflow_sitemaps.pipeline.state.identity import fingerprint, is_of_owner
 from airflow_sitemaps.protocol.lastmod import next_second
@@ -26,7 +26,6 @@ from airflow_sitemaps.shards.ranges import (
     KeyRange,
     Survey,
     cut,
-    fits_kinds,
     same_kinds,
     show,
 )
@@ -263,7 +262,7 @@ def _fresh_cause(context: SectionContext) -> str:
     before = context.before
     if before is None or not before.shards:
         return "first build"
-    return _key_change(context.source, before) or _boundary_fault(context.source, before.shards)
+    return key_change(context.source, before) or _boundary_fault(context.source, before.shards)
 
 
 def _rename_cause(context: SectionContext) -> str:
@@ -336,14 +335,3 @@ def _boundary_fault(source: Source, shards: Sequence[Shard]) -> str:
     if all(left < right for left, right in itertools.pairwise(ranks)):
         return ""
     return "the database orders the keys differently than before (its collation changed?)"
-
-
-def _key_change(source: Source, section: SectionManifest) -> str:
-    """Return why a section's boundaries are no longer valid keys of its source, or "" if they are valid."""
-    now = tuple(source.key_kinds)
-    if section.key_kinds:
-        if same_kinds(section.key_kinds, now):
-            return ""
-        return f"the section's key changed: {', '.join(section.key_kinds)} before, {', '.join(now)} now"
-    boundaries = (shard.range.lower for shard in section.shards if shard.range.lower is not None)
-    return "" if fits_kinds(boundaries, now) else f"the section's key changed: it is {', '.join(now)} now"

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import SitemapError
+from airflow_sitemaps.pipeline.plan.partial_survey import key_change
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
@@ -87,15 +88,19 @@ class SharedSurveys:
         """Survey the ranges of a section and of as many siblings as possible. If it fails, each surveys its own."""
         assert context.manifest is not None
         ranges: dict[str, list[KeyRange]] = {}
+        sources = []
         for section in family:
-            own = [shard.range for shard in context.manifest.sections[section.name].shards]
+            before = context.manifest.sections[section.name]
+            if key_change(context.source, before):
+                continue  # its own plan starts afresh
+            own = [shard.range for shard in before.shards]
             if (len(ranges) + 1) * sum(map(len, [*ranges.values(), own])) > MOST_SUMS:
                 break
             ranges[section.name] = own
+            sources.append(section.source)
         names = list(ranges)
         if len(names) < 2:
             return
-        sources = [section.source for section in family[: len(names)]]
         urgent = context.policy.rewrite_after is not None
         shown = f"section {names[0]}: one survey with {counted(len(names) - 1, 'section')} of its table"
         try:

@@ -152,7 +152,7 @@ READINGS: Final = tuple(
 )
 """The tokens. In some databases a backslash does not escape a quote, so there are two readings."""
 CHANGING: Final = re.compile(
-    r"current\w*|localtime\w*|sys\w*|utc_\w*|session\w*|user|now|today|yesterday|tomorrow|getdate|rownum|_part\w*",
+    r"current\w*|localtime\w*|sys\w*|utc_\w*|session\w*|user|now|today|yesterday|tomorrow|getdate|rownum|_part\w*|_table_suffix",
     re.IGNORECASE,
 )
 """Names without quotes that some databases read as a function or as the place of a row in storage."""
