@@ -52,11 +52,7 @@ def sections_asset_of(asset: Asset) -> Asset:
 
 
 def event_extra(
-    report: Report,
-    *,
-    store: Mapping[str, Any],
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
-    **where: str,
+    report: Report, *, store: Mapping[str, Any], settings: Mapping[str, Mapping[str, Any]] | None = None, **where: str
 ) -> dict[str, Any]:
     """Return the content of the asset event, without what ``shortened`` names if it is above ``EXTRA_LIMIT``.
 

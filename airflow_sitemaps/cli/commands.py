@@ -193,10 +193,7 @@ def rollback(arguments: argparse.Namespace) -> Answer:
 def estimate(arguments: argparse.Namespace) -> Answer:
     """Estimate the cost of runs over a table of a given size. It needs no sitemap and no connection."""
     load = cost_estimate.Load(
-        rows=arguments.rows,
-        changed=arguments.changed,
-        scattered=arguments.scattered,
-        shard_urls=arguments.shard_urls,
+        rows=arguments.rows, changed=arguments.changed, scattered=arguments.scattered, shard_urls=arguments.shard_urls
     )
     costs = [cost for workers in arguments.workers for cost in cost_estimate.estimate(load, workers)]
     return Answer(document={"costs": [asdict(cost) for cost in costs]}, lines=cost_estimate.table(costs))

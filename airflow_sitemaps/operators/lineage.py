@@ -100,9 +100,7 @@ def _lineage(inputs: list[Any], outputs: list[Any]) -> Any:
 
 
 def _inputs(
-    sections: Iterable[Section],
-    rows: Mapping[Any, int | None],
-    dropped: Mapping[str, Mapping[str, int]] | None = None,
+    sections: Iterable[Section], rows: Mapping[Any, int | None], dropped: Mapping[str, Mapping[str, int]] | None = None
 ) -> list[Any]:
     """Return the tables of sections, each once, with columns, rows and data quality. Sections that share one add up."""
     from openlineage.client.event_v2 import InputDataset

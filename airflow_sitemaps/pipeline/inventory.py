@@ -134,11 +134,7 @@ def export(sitemap: Sitemap, area: ObjectStore) -> Export:
         pass
     _record(area, manifest, sorted(places))
     return Export(
-        generation=manifest.generation,
-        urls=manifest.urls,
-        files=len(places),
-        written=len(new),
-        removed=len(old),
+        generation=manifest.generation, urls=manifest.urls, files=len(places), written=len(new), removed=len(old)
     )
 
 

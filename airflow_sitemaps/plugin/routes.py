@@ -229,11 +229,7 @@ class ArchiveBody(StrictModel):
     archived: bool
 
 
-@router.post(
-    "/actions",
-    status_code=status.HTTP_201_CREATED,
-    dependencies=[Depends(action_logging("sitemap_action"))],
-)
+@router.post("/actions", status_code=status.HTTP_201_CREATED, dependencies=[Depends(action_logging("sitemap_action"))])
 def act(
     body: actions.ActionRequest, session: SessionDep, readable: ReadableDags, user: GetUserDep, moment: Now
 ) -> StartedRun:

@@ -196,9 +196,7 @@ async def inspected(sitemap: DetachedSitemap, engine: Engine = "google") -> Resp
     """Return the estimates by section from the URLs that were inspected in an engine."""
     most = MAX_DAYS + index_status.WINDOW_DAYS - 1
     observations = await STATES.run(
-        manifest_file(sitemap),
-        f"index-status {engine}",
-        lambda area: index_status.history(area, engine, most=most),
+        manifest_file(sitemap), f"index-status {engine}", lambda area: index_status.history(area, engine, most=most)
     )
     return uncached(index_status_of(observations))
 

@@ -156,10 +156,7 @@ FOREIGN: Final = (pa.ArrowException, OverflowError, UnicodeError, OSError)
 
 @contextmanager
 def translated(
-    engine: sa.Engine,
-    what: str,
-    error_type: type[SourceError | SourceConfigurationError],
-    *more: type[Exception],
+    engine: sa.Engine, what: str, error_type: type[SourceError | SourceConfigurationError], *more: type[Exception]
 ) -> Iterator[None]:
     """Translate a driver's errors into errors that name the step and hide the password.
 

@@ -87,10 +87,7 @@ class MemoryObjects:
                 raise PutOutcomeError(f"put {self.url(key)}: {refusal}", definite=True)
             info = ObjectInfo(key=key, etag=etag, byte_size=len(body), metadata=kept, modified_at=self.now())
             self.objects[key] = MemoryObject(
-                info=info,
-                body=body,
-                content_type=headers["content_type"],
-                cache_control=headers.get("cache_control"),
+                info=info, body=body, content_type=headers["content_type"], cache_control=headers.get("cache_control")
             )
         return etag
 

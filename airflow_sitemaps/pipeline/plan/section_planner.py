@@ -18,17 +18,7 @@ from airflow_sitemaps.protocol.lastmod import next_second
 from airflow_sitemaps.shards.layout import fits, shard_names
 from airflow_sitemaps.shards.plan import Action, DatePlan, LedgerPlan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.range_actions import DecisionContext, LayoutRange, decide, join, old_shards, split_size
-from airflow_sitemaps.shards.ranges import (
-    INTEGER,
-    UNKNOWN,
-    Digest,
-    Key,
-    KeyRange,
-    Survey,
-    cut,
-    same_kinds,
-    show,
-)
+from airflow_sitemaps.shards.ranges import INTEGER, UNKNOWN, Digest, Key, KeyRange, Survey, cut, same_kinds, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -100,10 +100,7 @@ def _index_etags(
 def index_settings(sitemap: Sitemap) -> IndexSettings:
     """Return the index settings of the code."""
     return IndexSettings(
-        base_url=sitemap.store.base_url,
-        name=sitemap.store.index_name,
-        mode=sitemap.index,
-        limits=sitemap.index_limits,
+        base_url=sitemap.store.base_url, name=sitemap.store.index_name, mode=sitemap.index, limits=sitemap.index_limits
     )
 
 
@@ -219,11 +216,7 @@ def due(sitemap: Sitemap, manifest: Manifest | None, now: datetime, sections: Co
 
 
 def attach(
-    opened: OpenSitemap,
-    old: Manifest | None,
-    new: Manifest,
-    facts: CommitFacts,
-    receipts: Sequence[Receipt] = (),
+    opened: OpenSitemap, old: Manifest | None, new: Manifest, facts: CommitFacts, receipts: Sequence[Receipt] = ()
 ) -> Manifest:
     """Render the extra files and the indexes, store their bodies in the private area, and add them to a manifest."""
     file = partial(_file, opened, old, new, facts)

@@ -294,9 +294,7 @@ def _whole(plan: Plan) -> Plan:
     """Return a plan with the sections that guards refused while planning, and without those that it would remove."""
     vanished = tuple(refusal.section for refusal in plan.refusals if refusal.guard == "vanished")
     return replace(
-        plan,
-        sections={**plan.sections, **plan.refused},
-        retired=tuple(dict.fromkeys((*plan.retired, *vanished))),
+        plan, sections={**plan.sections, **plan.refused}, retired=tuple(dict.fromkeys((*plan.retired, *vanished)))
     )
 
 

@@ -57,11 +57,7 @@ class SupersededError(Exception):
 
 
 def promote(
-    opened: OpenSitemap,
-    current: ManifestVersion,
-    *,
-    fresh: bool = False,
-    bodies: Mapping[str, ObjectInfo] = NOT_SEEN,
+    opened: OpenSitemap, current: ManifestVersion, *, fresh: bool = False, bodies: Mapping[str, ObjectInfo] = NOT_SEEN
 ) -> ManifestVersion:
     """Put all files of a manifest into the public area, and record in the manifest that they are public.
 

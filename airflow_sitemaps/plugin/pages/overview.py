@@ -207,9 +207,7 @@ def _live(
         announced[file] = max(generation, announced.get(file, 0))
     is_page = len(assets) == 1
     live = states.known(
-        announced,
-        wait_s=PAGE_WAIT_S if is_page else LIST_WAIT_S,
-        fresh_s=PAGE_FRESH_S if is_page else LIST_FRESH_S,
+        announced, wait_s=PAGE_WAIT_S if is_page else LIST_WAIT_S, fresh_s=PAGE_FRESH_S if is_page else LIST_FRESH_S
     )
     return {i: live[file] for i, file in files.items() if file in live}
 

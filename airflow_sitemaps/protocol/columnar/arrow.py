@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.uint64]
 
-_BYTES: Final = (
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_binary_view,
-    pa.types.is_fixed_size_binary,
-)
+_BYTES: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
 
 
 def decoded(column: pa.Array) -> pa.Array:

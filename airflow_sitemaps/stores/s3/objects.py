@@ -7,13 +7,7 @@ from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    FlexibleChecksumError,
-    HTTPClientError,
-    IncompleteReadError,
-)
+from botocore.exceptions import BotoCoreError, ClientError, FlexibleChecksumError, HTTPClientError, IncompleteReadError
 from urllib3.exceptions import HTTPError
 
 from airflow_sitemaps.errors import SitemapError
