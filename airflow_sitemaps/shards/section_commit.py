@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from airflow_sitemaps.errors import IncompleteError, StoreContentError
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.shards.guards import Permit
-from airflow_sitemaps.shards.guards.judgement import after_permits, with_today
+from airflow_sitemaps.shards.guards.judgement import day_of, least_of, recent_days, size_of
 from airflow_sitemaps.shards.layout import Format, IndexSettings, fits, shard_name
 from airflow_sitemaps.shards.manifest import PublicFile, SectionManifest, Shard, restore, succeed
 from airflow_sitemaps.shards.plan import Action, Plan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.ranges import Digest, is_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from airflow_sitemaps.shards.receipt import StagedShard
@@ -79,7 +79,26 @@ def next_section(
     pieces = [piece for own in staged.values() for piece in own]
     changed = None if plan.ledger is None else sum(piece.changed for piece in pieces)
     trust = LastmodTrust.total(piece.trust for piece in pieces)
-    return with_today(old, replace(state, changed_in=generation), facts.now, changed, trust)
+    return _with_today(old, replace(state, changed_in=generation), facts.now, changed, trust)
+
+
+def _with_today(
+    old: SectionManifest | None,
+    new: SectionManifest,
+    now: datetime,
+    changed: int | None = None,
+    trust: LastmodTrust | None = None,
+) -> SectionManifest:
+    """Return a changed section with its number of URLs recorded, and what its ledger saw in this run."""
+    days = recent_days(old, now) if old is not None else {}
+    today = now.date().isoformat()
+    day = days[today] if today in days else day_of(old or new)
+    least = min(filter(None, (day.least, least_of(new))), default=0)
+    changed = day.changed if changed is None else (day.changed or 0) + changed
+    trust = LastmodTrust.total([trust, day.trust])
+    most = max(day.most, size_of(new))
+    days[today] = replace(day, most=most, least=least, changed=changed, trust=trust)
+    return replace(new, days=days)
 
 
 def repaired(old: SectionManifest, plan: Plan, facts: CommitFacts, generation: int) -> SectionManifest:
@@ -129,8 +148,20 @@ def with_permits(old: SectionManifest | None, new: SectionManifest, plan: Plan, 
         guards -= {"growth", "churn"}  # nothing was added or replaced
     if old is None or not guards:
         return new
-    after = after_permits(new, guards, facts.now)
+    after = _after_permits(new, guards, facts.now)
     return after if after is old else replace(after, permitted_by=plan.asked_by)
+
+
+def _after_permits(section: SectionManifest, guards: Collection[str], now: datetime) -> SectionManifest:
+    """Return a section after a change that guards permitted: later runs are compared with what it lists now."""
+    days, new = recent_days(section, now), day_of(section)
+    if {"shrink", "total"} & set(guards) or ("empty" in guards and not section.urls):
+        days = {date: replace(day, most=min(day.most, new.most)) for date, day in days.items()}
+    if "growth" in guards:
+        days = {date: replace(day, least=max(day.least, new.least)) for date, day in days.items()}
+    if "churn" in guards:
+        days = {date: replace(day, urls=new.urls, sample=new.sample) for date, day in days.items()}
+    return section if days == recent_days(section, now) else replace(section, days=days)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

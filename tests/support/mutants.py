@@ -510,7 +510,8 @@ def _total_of_the_last_run() -> Iterable[Change]:
 
 
 def _week_unknown() -> Iterable[Change]:
-    yield judgement, "recent_days", lambda section, now: {}
+    for module in (judgement, section_commit):
+        yield module, "recent_days", lambda section, now: {}
 
 
 def _permits_again() -> Iterable[Change]:

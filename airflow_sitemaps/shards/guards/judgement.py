@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from msgspec import structs
-
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
@@ -20,7 +18,7 @@ from airflow_sitemaps.shards.guards.row_losses import RowLosses
 from airflow_sitemaps.shards.manifest import Day, SectionManifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from airflow_sitemaps.shards.plan import SectionPlan
 
@@ -88,8 +86,13 @@ def size_of(section: SectionManifest) -> int:
 
 def day_of(section: SectionManifest) -> Day:
     """Return the record of a day that begins with a state of a section."""
-    number, sample = size_of(section), url_sample.thinned(section)
-    return Day(most=number, least=number if number >= GROWN else 0, urls=section.urls, sample=sample)
+    return Day(most=size_of(section), least=least_of(section), urls=section.urls, sample=url_sample.thinned(section))
+
+
+def least_of(section: SectionManifest) -> int:
+    """Return the number of a section's URLs as a day's least, or 0 if the section is too small for it."""
+    number = size_of(section)
+    return number if number >= GROWN else 0
 
 
 def changes_by_day(section: SectionManifest, now: datetime) -> dict[str, int]:
@@ -100,37 +103,6 @@ def changes_by_day(section: SectionManifest, now: datetime) -> dict[str, int]:
 def trust_of_week(section: SectionManifest, now: datetime) -> LastmodTrust | None:
     """Return how far the dates of the week can be trusted; None if they were not compared."""
     return LastmodTrust.total(day.trust for _, day in sorted(recent_days(section, now).items(), reverse=True))
-
-
-def with_today(
-    old: SectionManifest | None,
-    new: SectionManifest,
-    now: datetime,
-    changed: int | None = None,
-    trust: LastmodTrust | None = None,
-) -> SectionManifest:
-    """Return a changed section with its number of URLs recorded, and what its ledger saw in this run."""
-    days = recent_days(old, now) if old is not None else {}
-    today, number = now.date().isoformat(), size_of(new)
-    day = days[today] if today in days else day_of(old or new)
-    grown = [count for count in (day.least, number) if count >= GROWN]
-    changed = day.changed if changed is None else (day.changed or 0) + changed
-    trust = LastmodTrust.total([trust, day.trust])
-    least = min(grown, default=0)
-    days[today] = structs.replace(day, most=max(day.most, number), least=least, changed=changed, trust=trust)
-    return structs.replace(new, days=days)
-
-
-def after_permits(section: SectionManifest, guards: Collection[str], now: datetime) -> SectionManifest:
-    """Return a section after a change that guards permitted: later runs are compared with what it lists now."""
-    days, new = recent_days(section, now), day_of(section)
-    if {"shrink", "total"} & set(guards) or ("empty" in guards and not section.urls):
-        days = {date: structs.replace(day, most=min(day.most, new.most)) for date, day in days.items()}
-    if "growth" in guards:
-        days = {date: structs.replace(day, least=max(day.least, new.least)) for date, day in days.items()}
-    if "churn" in guards:
-        days = {date: structs.replace(day, urls=new.urls, sample=new.sample) for date, day in days.items()}
-    return section if days == recent_days(section, now) else structs.replace(section, days=days)
 
 
 # ------------------------------------------------------------ one section
