@@ -6,6 +6,7 @@ import json
 import logging
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -188,11 +189,10 @@ class SqlSession:
         if self.context.versioned is not None and all(is_fixed(each.where) for each in relations):
             versions = self._versions(relations)
         with self.transaction(f"the survey of {len(sources):,} sections") as connection:
-
-            def admit(pieces: Sequence[KeyRange], context: QueryContext) -> None:
-                self._meter.admit(connection, pieces, context)
-
+            if siblings.are_numbers_in_text(self.context, connection, sources[0]):
+                return None
             before = self._meter.total
+            admit = partial(self._meter.admit, connection)
             try:
                 surveys = siblings.take(self.context, connection, sources, ranges, admit, urgent=urgent)
             except BaseException:

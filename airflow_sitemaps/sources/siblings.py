@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey, cut, total
-from airflow_sitemaps.sources.columns import Kind
+from airflow_sitemaps.sources.columns import NUMBERS, Kind
 from airflow_sitemaps.sources.queries import boundaries, survey
 from airflow_sitemaps.sources.queries.relation import CHANGING, Relation, free_names, relation_of
 from airflow_sitemaps.sources.row_values import LocMapping
@@ -40,6 +40,12 @@ class Equality:
     name: str | None
     rest: str
 
+    def value_in(self, source: SourceSettings) -> object:
+        """Return the value as an object, in the condition of a source."""
+        if self.name is not None:
+            return (source.parameters or {}).get(self.name)
+        return self.value[1:-1].replace("''", "'") if self.value.startswith("'") else int(self.value)
+
 
 def equality_of(where: str | None) -> Equality | None:
     """Return a condition's parts, or None if it does not begin with an equality to which all the rest is added by AND."""
@@ -59,12 +65,11 @@ def sibling_key(settings: SourceSettings) -> str | None:
     if equality is None or settings.materialize or settings.state or settings.change_log or settings.group:
         return None
     values = dict(settings.parameters or {})
-    kind = type("" if equality.value.startswith("'") else 0)
-    if equality.name is not None:
-        others = f"{settings.query_text()} {equality.rest}"
-        kind = type(values.pop(equality.name, None))
-        if kind not in (str, int, bool) or f":{equality.name}" in others:
-            return None
+    kind = type(equality.value_in(settings))
+    values.pop(equality.name or "", None)
+    elsewhere = equality.name is not None and f":{equality.name}" in f"{settings.query_text()} {equality.rest}"
+    if kind not in (str, int, bool) or elsewhere:
+        return None
     same = [getattr(settings, each.name) for each in fields(settings) if each.init and each.name not in DIFFERING]
     own = [settings.query_text(), list(settings.key_columns), list(LocMapping(settings.loc).columns)]
     # MariaDB compares a list of texts and numbers as numbers, other than each alone.
@@ -74,6 +79,20 @@ def sibling_key(settings: SourceSettings) -> str | None:
 def relation_of_source(settings: SourceSettings) -> Relation:
     """Return the rows that a source reads."""
     return relation_of(settings.table, settings.query_text(), settings.where, settings.parameters or {})
+
+
+def are_numbers_in_text(context: QueryContext, connection: sa.Connection, source: SourceSettings) -> bool:
+    """Return whether a sibling compares another column than one of numbers with a number.
+
+    MariaDB then compares texts as numbers, but groups them by their collation.
+    """
+    equality = equality_of(source.where)
+    if equality is None or isinstance(equality.value_in(source), str):
+        return False
+    name = equality.column.strip('"`')
+    columns = context.dialect.describe(connection, relation_of_source(source), [name, name.lower(), name.upper()])
+    kinds = {column.kind for column in columns.values() if column.name.lower() == name.lower()}
+    return not kinds <= {*NUMBERS, Kind.BOOLEAN}
 
 
 def take(
@@ -129,14 +148,10 @@ def _together(
     texts: dict[object, str] = {}
     given = []
     for name, each, equality in zip(names, siblings, equalities, strict=True):
-        text = equality.value
-        value: object
-        if equality.name is not None:
-            value, text = (each.parameters or {})[equality.name], f":{name}"
-            parameters |= {} if value in texts else {name: value}
-        else:
-            value = text[1:-1].replace("''", "'") if text.startswith("'") else int(text)
-        texts.setdefault(value, text)
+        value = equality.value_in(each)
+        if equality.name is not None and value not in texts:
+            parameters[name] = value
+        texts.setdefault(value, equality.value if equality.name is None else f":{name}")
         given.append(value)
     where = f"{first.column} IN ({', '.join(texts.values())})"
     if first.rest:

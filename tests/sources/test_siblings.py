@@ -106,6 +106,22 @@ def test_values_that_the_database_takes_for_equal_are_refused(name: str) -> None
         both("de", "DE")
 
 
+@pytest.mark.parametrize("name", [name for name in ("mariadb", "duckdb", "sqlite") if name in NAMES])
+def test_texts_that_are_compared_with_a_number_are_surveyed_alone(name: str) -> None:
+    """MariaDB takes ``1`` and ``01`` for the number 1, but groups them as two texts."""
+    base = live(name)
+    create(base, "siblings_numbers", {"id": "integer", "slug": "text", "site": "text", "shop": "integer"})
+    base.insert("siblings_numbers", [{"id": n, "slug": f"p{n}", "site": ("1", "01")[n % 2], "shop": 1} for n in (1, 2)])
+    for column, shared in (("site", False), ("shop", name != "sqlite")):
+        configs = [
+            SqlSource("test", table="siblings_numbers", key="id", loc="slug", where=f"{column} = {number}")
+            for number in (1, 2)
+        ]
+        with session(base, table="siblings_numbers", key="id", loc="slug", where=configs[0].where) as source:
+            surveys = source.survey_siblings(configs, [[KeyRange(None, None)]] * 2)
+        assert (surveys is not None) == shared
+
+
 @pytest.mark.parametrize(
     "where",
     [
