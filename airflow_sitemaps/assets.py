@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -12,9 +14,6 @@ from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.shards.guards import Guards
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import timedelta
-
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Store, StoreConfig
     from airflow_sitemaps.sitemap import Section, Sitemap

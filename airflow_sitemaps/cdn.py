@@ -9,21 +9,18 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from posixpath import commonpath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
 from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, password
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
 
 __all__ = ["AzureFrontDoorPurge", "CloudFrontPurge", "CloudflarePurge", "FastlyPurge", "GoogleCDNPurge"]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from types import MappingProxyType
@@ -19,8 +20,6 @@ from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from airflow_sitemaps.pipeline.report import Report, SectionReport
     from airflow_sitemaps.search_engines.fetches import Fetches
     from airflow_sitemaps.search_engines.index_status import Observation as IndexObservation

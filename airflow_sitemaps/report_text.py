@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.quantities import counted, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from airflow_sitemaps.pipeline.report import Report, SectionReport
     from airflow_sitemaps.pipeline.stages import Written
     from airflow_sitemaps.protocol.lastmod import LastmodTrust

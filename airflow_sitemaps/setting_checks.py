@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from airflow_sitemaps.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def _refuse(where: str, name: str, value: object, valid: str) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from importlib import import_module
@@ -19,8 +20,6 @@ from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.layout import ShardPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from airflow_sitemaps.ports import SourceConfig, StoreConfig
 
 SECTION_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")

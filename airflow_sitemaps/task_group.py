@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,8 +13,6 @@ from airflow_sitemaps.operators.plan import PLAN_KEY, SitemapPlanOperator
 from airflow_sitemaps.operators.publish import LABEL, SitemapPublishOperator, SitemapWriteOperator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_sitemaps.operators.decisions import Approval
     from airflow_sitemaps.sitemap import Sitemap
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import TemplateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
-
     from jinja2 import Environment
 
     from airflow_sitemaps.sitemap import Sitemap

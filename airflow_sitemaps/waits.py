@@ -9,6 +9,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
     from logging import Logger
 
     T = TypeVar("T")

@@ -6,21 +6,18 @@ import logging
 import threading
 import time
 from base64 import b64encode
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, TransientError
 from airflow_sitemaps.http import USER_AGENT, AccessError, AccessRules, Fetched, FetchError, HttpClient
 from airflow_sitemaps.http.page_judge import MAX_PAGE_BYTE_SIZE, PAGE_WAIT_S
 from airflow_sitemaps.waits import repeated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 log = logging.getLogger(__name__)
 

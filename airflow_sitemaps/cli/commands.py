@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -31,7 +32,6 @@ from airflow_sitemaps.verification import subject
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Progress

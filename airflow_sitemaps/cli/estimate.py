@@ -6,14 +6,12 @@ not measured there is marked as assumed. Use the result to compare layouts and n
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_sitemaps.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MILLION: Final = 1_000_000
 MAX_URLS: Final = 50_000

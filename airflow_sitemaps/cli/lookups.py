@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
@@ -33,7 +34,6 @@ from airflow_sitemaps.templates import rendered
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
 
     from airflow_sitemaps.pipeline.status import Status
     from airflow_sitemaps.ports import ObjectStore

@@ -8,18 +8,16 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
+from typing import Any, Final, TextIO, TypeAlias
 
 from airflow_sitemaps import __version__
 from airflow_sitemaps.cli.output import answer_stream, log_lines
 from airflow_sitemaps.errors import GuardError, SitemapError
 from airflow_sitemaps.verification.result import FORMATS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 DONE: Final = 0
 FAILED: Final = 1

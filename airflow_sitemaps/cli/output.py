@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from rich.progress import Progress
 
 AIRFLOW_LEVEL: Final = "AIRFLOW__LOGGING__LOGGING_LEVEL"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +15,6 @@ from airflow_sitemaps.errors import ConfigurationError, SitemapError
 from airflow_sitemaps.sitemap import Sitemap
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow.sdk import DAG
 
 DAG_TARGET: Final = re.compile(r"(?P<dag>[\w.-]+)(?::(?P<group>[\w.-]+))?", re.ASCII)

@@ -14,15 +14,13 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote, urljoin, urlsplit
 
 from airflow_sitemaps.errors import TransientError
 from airflow_sitemaps.waits import waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

@@ -8,19 +8,17 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from airflow_sitemaps.errors import InvalidSitemapError, StoreError
 from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.protocol import gzip, robots
 from airflow_sitemaps.protocol.loc import normalise
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 class Fetcher(Protocol):

@@ -7,6 +7,7 @@ range is read to its end; the run's dates of such a range are then moved by ``no
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,8 +16,6 @@ import pyarrow.compute as pc
 from airflow_sitemaps.protocol.columnar.lastmod import DAY_S, Lastmods
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from airflow_sitemaps.protocol.columnar.elements import Cleaned
 
 

@@ -6,9 +6,9 @@ It is by range, never by batch: what a run records must not depend on how its ba
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,6 @@ from airflow_sitemaps.protocol.columnar.arrow import decoded
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, lastmod_texts
 from airflow_sitemaps.protocol.columnar.lastmod import Lastmods, listed_lastmods
 from airflow_sitemaps.protocol.lastmod import TRUST_SAMPLES, LastmodTrust
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 @dataclass(slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,6 @@ from airflow_sitemaps.operators.links import run_page
 from airflow_sitemaps.operators.publish import NoPlanError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)

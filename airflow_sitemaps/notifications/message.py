@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_sitemaps.errors import (
     ConfigurationError,
@@ -18,9 +19,6 @@ from airflow_sitemaps.errors import (
 )
 from airflow_sitemaps.operators.facts import failure_facts, refusal_facts
 from airflow_sitemaps.quantities import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 MAX_LINES: Final = 3
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from hashlib import sha256
@@ -13,8 +14,6 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from airflow.sdk import Context, XComArg
 
     from airflow_sitemaps.http import HttpClient

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,8 +22,6 @@ from airflow_sitemaps.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.sitemap import Sitemap
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,6 @@ from airflow_sitemaps.search_engines.crawlers import BING, GOOGLE, Crawler
 from airflow_sitemaps.sources.access_log import AccessLog
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow.sdk import Context
 
     from airflow_sitemaps.http import HttpClient

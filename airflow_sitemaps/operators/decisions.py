@@ -7,6 +7,7 @@ starts one run of it for each question.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -28,8 +29,6 @@ from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
 from airflow_sitemaps.operators.links import SitemapIndexLink, SitemapPageLink
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_sitemaps.shards.manifest import Question
     from airflow_sitemaps.sitemap import Sitemap
 

@@ -6,13 +6,12 @@ They are small for a sitemap of any size: numbers by section, never URLs, and on
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import PartlyPublishedError, SitemapError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from airflow_sitemaps.pipeline.stages import Written
     from airflow_sitemaps.shards.plan import Batch, Plan
     from airflow_sitemaps.verification.result import Verification

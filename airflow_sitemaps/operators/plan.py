@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,6 @@ from airflow_sitemaps.errors import RequestError
 from airflow_sitemaps.operators.base import SitemapOperator, log_lines, own_xcom, permanent_failures
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import jinja2
     from airflow.sdk import Context
 

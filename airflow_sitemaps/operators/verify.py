@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta, timezone
 from random import Random
@@ -14,8 +15,6 @@ from airflow_sitemaps.operators.base import SitemapOperator, log_lines, permanen
 from airflow_sitemaps.operators.facts import FAILED, MAX_TEXT, VERIFIED, verified_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow.sdk import Context
 
     from airflow_sitemaps.http import HttpClient

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,6 @@ from airflow_sitemaps.pipeline.stages import plan, publish, write
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, Progress, Store
     from airflow_sitemaps.sitemap import Sitemap

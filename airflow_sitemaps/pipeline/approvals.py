@@ -7,6 +7,8 @@ was staged, or records that the published section is kept.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -37,9 +39,6 @@ from airflow_sitemaps.shards.commit import next_manifest
 from airflow_sitemaps.shards.manifest import Manifest, Question, SectionManifest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime, timedelta
-
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, Progress
     from airflow_sitemaps.shards.guards import Refusal

@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -35,9 +37,6 @@ from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 from airflow_sitemaps.shards.url_sample import level_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-
     import pyarrow as pa
 
     from airflow_sitemaps.ledger.join import Judged, RangeLedger

@@ -11,6 +11,7 @@ import hashlib
 import html
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, pairwise
@@ -25,8 +26,6 @@ from airflow_sitemaps.protocol.markup import escape
 from airflow_sitemaps.shards.gone import GoneUrls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
     from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sitemap import Sitemap

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -14,8 +15,6 @@ from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.protocol.entry import CURRENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import pyarrow as pa
 
     from airflow_sitemaps.ledger.join import EarlierRows, RangeLedger

@@ -10,6 +10,7 @@ import bisect
 import html
 import re
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -29,8 +30,6 @@ from airflow_sitemaps.protocol.url_template import Field, Template
 from airflow_sitemaps.shards.ranges import INTEGER, KeyRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from airflow_sitemaps.ports import Clock, ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest, Shard
     from airflow_sitemaps.sitemap import Section, Sitemap

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.pipeline.state.identity import fingerprint
@@ -23,9 +25,6 @@ from airflow_sitemaps.shards.guards.judgement import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
     from airflow_sitemaps.pipeline.request import OpenSitemap, RunRequest
     from airflow_sitemaps.ports import Store
     from airflow_sitemaps.protocol.reader import ReadEntry

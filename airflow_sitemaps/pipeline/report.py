@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_sitemaps.errors import PartlyPublishedError
@@ -13,9 +15,6 @@ from airflow_sitemaps.shards.layout import extra_urls, robots_urls
 from airflow_sitemaps.shards.url_sample import PrefixCount, top_prefixes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
     from airflow_sitemaps.protocol.lastmod import LastmodTrust
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan, SectionFailure, SectionPlan

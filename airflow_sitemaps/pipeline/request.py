@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
@@ -12,8 +13,6 @@ from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.entry import RowContext
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Source, Store
     from airflow_sitemaps.shards.layout import ShardPolicy
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest

@@ -6,7 +6,9 @@ Any worker can run any stage. Each stage opens the store and the sources, and le
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -34,9 +36,6 @@ from airflow_sitemaps.shards.guards import Refusal, refusal_text
 from airflow_sitemaps.shards.plan import Plan, SectionFailure, failure_of, failures_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
     from airflow_sitemaps.ports import Clock, Progress
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.receipt import Receipt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,8 +13,6 @@ from airflow_sitemaps.shards.guards.judgement import changes_by_day, trust_of_we
 from airflow_sitemaps.shards.layout import robots_urls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from airflow_sitemaps.protocol.lastmod import LastmodTrust
     from airflow_sitemaps.shards.manifest import GenerationNote, Manifest
     from airflow_sitemaps.sitemap import Sitemap

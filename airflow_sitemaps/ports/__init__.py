@@ -6,12 +6,11 @@ loaded when it is first used: a DAG file that names a store does not pay for the
 
 from __future__ import annotations
 
+from datetime import datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from airflow_sitemaps.ports.object_store import (
         Create,
         Headers,

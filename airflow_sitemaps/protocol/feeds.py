@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from email.utils import format_datetime
@@ -18,8 +19,6 @@ from airflow_sitemaps.protocol.extensions import ELEMENT_KINDS, read_extension
 from airflow_sitemaps.protocol.markup import FOOTER, FORBIDDEN, NAMESPACES, attributes, element, escape, header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from airflow_sitemaps.protocol.entry import Limits
 
 Format = Literal["rss", "mrss", "atom"]

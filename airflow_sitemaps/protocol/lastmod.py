@@ -8,16 +8,14 @@ break ``lastmod-format``. ``hh:mm`` without seconds gets ``:00``.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_sitemaps.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 UTC: Final = timezone.utc
 _TEXT: Final = re.compile(

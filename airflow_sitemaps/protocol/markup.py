@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_sitemaps.errors import ConfigurationError, RefusedError
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.entry import CURRENT, Limits
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-
 
 NAMESPACE: Final = "http://www.sitemaps.org/schemas/sitemap/0.9"
 """Namespace of ``urlset`` and ``sitemapindex`` (sitemaps.org/protocol.html)."""

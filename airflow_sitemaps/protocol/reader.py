@@ -7,9 +7,10 @@ Nothing is fetched, no entity is expanded, a DOCTYPE is refused, and libxml2's o
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from airflow_sitemaps.errors import InvalidSitemapError
 from airflow_sitemaps.protocol import gzip, lastmod
@@ -18,10 +19,6 @@ from airflow_sitemaps.protocol.extensions import ELEMENT_KINDS, local_name, orde
 from airflow_sitemaps.protocol.feeds import ATOM_NAMESPACE
 from airflow_sitemaps.protocol.markup import NAMESPACE
 from airflow_sitemaps.protocol.rules import Finding, Findings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 Kind = Literal["urlset", "sitemapindex", "text", "rss", "atom", "unknown"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, AnyStr, Final
 from urllib.parse import urlsplit
@@ -15,8 +16,6 @@ from urllib.parse import urlsplit
 from airflow_sitemaps.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from protego import Protego
 
 BEGIN: Final = "# BEGIN airflow-sitemaps"

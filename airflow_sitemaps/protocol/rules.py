@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from airflow_sitemaps.errors import ConfigurationError, RuleError
 from airflow_sitemaps.quantities import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 SAMPLES_PER_RULE: Final = 5
 """Number of samples kept for each rule."""

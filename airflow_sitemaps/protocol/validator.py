@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
@@ -16,8 +17,6 @@ from airflow_sitemaps.protocol.loc import Scope, is_clean, normalise, scope_faul
 from airflow_sitemaps.protocol.rules import Findings, Rulebook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from airflow_sitemaps.protocol.reader import ReadEntry, ReadUrlset
 
 _XSD_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))?", re.ASCII)

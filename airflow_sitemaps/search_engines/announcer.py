@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
@@ -21,8 +22,6 @@ from airflow_sitemaps.search_engines.indexnow import IndexNow, Submission, requi
 from airflow_sitemaps.web_services import Sender, Service
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)

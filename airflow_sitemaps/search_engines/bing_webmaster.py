@@ -11,19 +11,16 @@ import json
 import logging
 import re
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError, HttpClient
 from airflow_sitemaps.search_engines.index_status import PageState, SiteState, SubmittedFeed
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
 
 T = TypeVar("T")
 

@@ -7,10 +7,11 @@ import json
 import logging
 import re
 import socket
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps import setting_checks
@@ -18,10 +19,6 @@ from airflow_sitemaps.errors import ConfigurationError, SitemapError
 from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.web_services import Sender, Service, client_for
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
 
 log = logging.getLogger(__name__)
 

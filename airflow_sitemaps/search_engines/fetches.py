@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
@@ -22,8 +23,6 @@ from airflow_sitemaps.quantities import counted, duration
 from airflow_sitemaps.shards.schema import Decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
     from airflow_sitemaps.ports import ObjectStore, Requests
     from airflow_sitemaps.search_engines.crawlers import Crawler
     from airflow_sitemaps.shards.manifest import Manifest

@@ -7,6 +7,7 @@ number of its listed URLs, so that a sample with many new URLs does not make a s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
@@ -17,8 +18,6 @@ from airflow_sitemaps.pipeline.state.repository import newest, put_newest
 from airflow_sitemaps.shards.schema import Decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from airflow_sitemaps.ports import ObjectStore
 
 FORMAT: Final = 1

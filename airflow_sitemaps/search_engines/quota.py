@@ -8,6 +8,7 @@ No request is sent within ``BORDER`` of the end of a day, because the clocks of 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -19,8 +20,6 @@ from airflow_sitemaps.shards.schema import Decoder
 from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError, Quota
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from airflow_sitemaps.ports import Clock, ObjectStore
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,9 @@ import json
 import logging
 import re
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -26,9 +28,6 @@ from airflow_sitemaps.shards.schema import Decoder
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import date, datetime
-
     from airflow_sitemaps.http import Fetched, HttpClient
     from airflow_sitemaps.ports import ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest

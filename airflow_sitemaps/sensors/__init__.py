@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,6 @@ from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
 from airflow_sitemaps.operators.plan import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)

@@ -8,6 +8,7 @@ all digests with the database.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -19,8 +20,6 @@ from airflow_sitemaps.shards.ranges import KeyRange, same_kinds
 from airflow_sitemaps.shards.section_commit import CommitFacts, next_section, repaired, with_permits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from datetime import datetime, timedelta
+from typing import Final
 
 from msgspec.structs import replace
 
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.shards.schema import Moment, Record, SectionName
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
 
 MOST_GONE: Final = CURRENT.max_urls
 """Maximum number of gone URLs, of URLs that one run names as gone, and of URLs with a last word: one file's."""

@@ -6,7 +6,9 @@ The names of shards are stable, ordered and never used again.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -17,9 +19,6 @@ from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from datetime import timedelta
-
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
 
 

@@ -6,6 +6,7 @@ A range is too large if it has more than ``max_urls`` rows. Neighbours are joine
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -17,8 +18,6 @@ from airflow_sitemaps.shards.plan import Action, Batch, OldShard, RangeAction, S
 from airflow_sitemaps.shards.ranges import Digest, KeyRange
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from airflow_sitemaps.protocol.entry import Limits
     from airflow_sitemaps.shards.layout import ShardPolicy
     from airflow_sitemaps.shards.manifest import Shard

@@ -7,16 +7,13 @@ stored as JSON, bound in a statement, and tested for equality.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import msgspec
 
 from airflow_sitemaps.shards.schema import Count, Moment, Record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 KeyPart = int | str
 """One column of a key: an integer unchanged, or the canonical text of any other value (UUID, timestamp, decimal, text)."""

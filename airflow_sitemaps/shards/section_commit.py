@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -17,9 +19,6 @@ from airflow_sitemaps.shards.plan import Action, Plan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.ranges import Digest, is_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from datetime import datetime
-
     from airflow_sitemaps.shards.receipt import StagedShard
 
 SAMPLES: Final = 5

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.entry import RowContext
 
     Numbers = npt.NDArray[np.uint64]
-    from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,8 @@ last rows added, as far as they share a key, are held back until another key fol
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,9 +21,6 @@ from airflow_sitemaps.shards.ranges import Digest, total
 from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile, UrlSurvey, key_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-
     from airflow_sitemaps.ledger.join import RangeLedger
     from airflow_sitemaps.protocol.columnar.elements import Cleaned
     from airflow_sitemaps.protocol.entry import RowContext

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -19,8 +20,6 @@ import xxhash
 from airflow_sitemaps.shards.schema import Count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -13,8 +14,6 @@ from airflow_sitemaps.sources.change_log import ASKS_SINCE, SINCE
 from airflow_sitemaps.sources.sql import SqlSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.session import SqlSession
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from math import isfinite
@@ -14,8 +15,6 @@ from airflow_sitemaps.sources.columns import TIMES, Column, Kind
 from airflow_sitemaps.sources.user_texts import are_columns, is_absent_or_text, name_parts, rendered_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from airflow_sitemaps.shards.ranges import KeyPart
 
 SINCE: Final = "since"

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
@@ -15,9 +17,6 @@ from airflow_sitemaps.protocol.url_template import Template
 from airflow_sitemaps.sources.user_texts import NamePart, found_file, name_parts, nearest, written_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from airflow_sitemaps.sources.source_settings import SourceSettings
 
 SCHEMA: Final = re.compile(r"/manifest/v(\d+)\.json$")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
@@ -15,8 +16,6 @@ from airflow_sitemaps.ports import ChangeReading, Source, SourceConfig
 from airflow_sitemaps.sources.user_texts import callers_folder, found_file, is_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
     import pyarrow as pa
 
     from airflow_sitemaps.ports import Duplicate

@@ -12,6 +12,7 @@ from __future__ import annotations
 import codecs
 import gc
 import json
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -28,8 +29,6 @@ from xxhash import xxh3_64_intdigest
 from airflow_sitemaps.protocol.url_template import Template
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
-
     from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sources.columns import Output
     from airflow_sitemaps.sources.driver import Rows

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -23,8 +24,6 @@ from airflow_sitemaps.sources.user_texts import NamePart, name_parts, written_na
 from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from airflow_sitemaps.sources.columns import ColumnMapping
     from airflow_sitemaps.sources.dialects.base import Dialect
     from airflow_sitemaps.sources.source_settings import SourceSettings

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -27,9 +29,6 @@ from airflow_sitemaps.sources.user_texts import name_parts
 from airflow_sitemaps.waits import arriving, waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-    from datetime import datetime
-
     import sqlalchemy as sa
 
     from airflow_sitemaps.ports import ChangeReading, Duplicate, SourceConfig

@@ -7,6 +7,7 @@ releases named in ``docs/databases.md``.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -31,8 +32,6 @@ from airflow_sitemaps.sources.user_texts import NamePart, name_parts, nearest, w
 from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_sitemaps.sources.dialects.base import Dialect
     from airflow_sitemaps.sources.source_settings import SourceSettings
 

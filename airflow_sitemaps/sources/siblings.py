@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +14,6 @@ from airflow_sitemaps.sources.queries.relation import CHANGING, Relation, free_n
 from airflow_sitemaps.sources.row_values import LocMapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     import sqlalchemy as sa
 
     from airflow_sitemaps.sources.queries.context import QueryContext

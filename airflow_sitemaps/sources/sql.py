@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.errors import SourceConfigurationError
@@ -12,10 +15,6 @@ from airflow_sitemaps.sources.source_settings import SourceSettings
 from airflow_sitemaps.sources.user_texts import callers_folder, refuse_templates, rendered_text, run_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
-    from datetime import timedelta
-
     from airflow_sitemaps.ports import Source
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
@@ -14,8 +15,6 @@ from airflow_sitemaps.stores.bucket import redacted, safe_cause
 from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-
     from airflow_sitemaps.ports import PutMode
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
@@ -14,8 +15,6 @@ from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError,
 from airflow_sitemaps.stores.settings import StoreSettings, checked_key, checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from typing_extensions import Unpack
 
     from airflow_sitemaps.ports import Headers, ObjectStore, Store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -12,8 +13,6 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports.store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, Store, is_revalidated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_sitemaps.ports import ObjectInfo, ObjectStore, Purge
 
 MAX_KEY_BYTES: Final = 1024

@@ -10,17 +10,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from itertools import count
-from typing import TYPE_CHECKING
 
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing.crawler import BrokenSitemapError, Crawl, crawl
 from airflow_sitemaps.testing.source import MemorySource, MemorySourceConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["BrokenSitemapError", "Crawl", "FakeClock", "MemorySource", "MemorySourceConfig", "MemoryStore", "crawl"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,6 @@ from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.row_values import LocMapping
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from zoneinfo import ZoneInfo
 
 MOST_HASHES: Final = 100_000

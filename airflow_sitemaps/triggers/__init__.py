@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import re
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
@@ -25,8 +26,6 @@ from airflow_sitemaps.shards.ranges import KeyRange, total
 from airflow_sitemaps.sources.sql import SqlSource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-
     import sqlalchemy as sa
 
     from airflow_sitemaps.shards.manifest import Manifest

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.protocol.entry import CURRENT, Limits
 from airflow_sitemaps.protocol.markup import FORBIDDEN, attributes, element, escape
 from airflow_sitemaps.protocol.rules import CHECKS, Severity
 from airflow_sitemaps.quantities import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

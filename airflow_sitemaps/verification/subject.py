@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,7 +18,6 @@ from airflow_sitemaps.protocol import robots
 from airflow_sitemaps.verification.result import Verification, VerificationOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from random import Random
 
     from airflow_sitemaps.pipeline.state.repository import StateRepository

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -32,8 +33,6 @@ from airflow_sitemaps.shards import layout
 from airflow_sitemaps.verification.result import Failure, Verification, VerificationOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_sitemaps.ports import Progress
     from airflow_sitemaps.shards.manifest import Manifest
 

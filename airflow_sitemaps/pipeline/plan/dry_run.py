@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -16,8 +17,6 @@ from airflow_sitemaps.shards.plan import Action, Plan, RuleCheck, SectionCheck, 
 from airflow_sitemaps.shards.url_sample import TOP, prefix_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from airflow_sitemaps.ports import Source
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.shards.guards import Refusal

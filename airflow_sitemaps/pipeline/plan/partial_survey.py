@@ -14,6 +14,7 @@ last survey is oldest. It therefore finds deletes and silent updates within ``SL
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -30,8 +31,6 @@ from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, Known, Survey,
 from airflow_sitemaps.shards.schema import Count, Decoder, Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import ChangeReading, Source
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest

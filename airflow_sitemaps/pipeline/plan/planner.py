@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -35,9 +37,6 @@ from airflow_sitemaps.shards.range_actions import make_batches
 from airflow_sitemaps.shards.url_sample import top_prefixes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
     from airflow_sitemaps.ports import ObjectInfo
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Section, Sitemap

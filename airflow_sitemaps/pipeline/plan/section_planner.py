@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -21,8 +22,6 @@ from airflow_sitemaps.shards.range_actions import DecisionContext, LayoutRange, 
 from airflow_sitemaps.shards.ranges import INTEGER, UNKNOWN, Digest, Key, KeyRange, Survey, cut, same_kinds, show
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_sitemaps.pipeline.plan.shared_surveys import SharedSurveys
     from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import Source

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -16,8 +17,6 @@ from airflow_sitemaps.pipeline.plan.partial_survey import key_change
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from airflow_sitemaps.pipeline.request import RunContext, SectionContext
     from airflow_sitemaps.ports import SiblingSurvey, Source
     from airflow_sitemaps.shards.ranges import KeyRange, Survey

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import html
 import logging
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -37,9 +39,6 @@ from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManife
 from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from datetime import datetime, timedelta
-
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.shards.plan import SectionPlan

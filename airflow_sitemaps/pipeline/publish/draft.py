@@ -8,6 +8,7 @@ plans has rendered nothing: only its row counts and the files of emptied ranges 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -32,8 +33,6 @@ from airflow_sitemaps.shards.plan import Action, Plan, SectionPlan, failures_of
 from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_sitemaps.pipeline.publish.new_pages import Canaries
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.receipt import Receipt

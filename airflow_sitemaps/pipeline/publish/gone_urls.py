@@ -8,6 +8,7 @@ for URLs that only moved.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -27,8 +28,6 @@ from airflow_sitemaps.shards.gone import MOST_GONE, GoneUrls, SectionMoves, next
 from airflow_sitemaps.shards.manifest import GoneRecord, LedgerPart, Manifest, SectionManifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence, Set
-
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectStore
     from airflow_sitemaps.protocol.entry import Limits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
@@ -19,8 +20,6 @@ from airflow_sitemaps.shards.guards import Canary, Permit, Refusal
 from airflow_sitemaps.shards.guards.canary import SequentialTest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest

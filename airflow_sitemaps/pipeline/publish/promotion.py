@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -32,9 +34,6 @@ from airflow_sitemaps.shards.layout import address
 from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from datetime import datetime
-
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest

@@ -6,6 +6,7 @@ takes another program's sitemap over, both lists of URLs are compared.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -24,8 +25,6 @@ from airflow_sitemaps.shards.plan import Plan, Repair, SectionPlan
 from airflow_sitemaps.shards.schema import is_relative_path
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.protocol.reader import ReadUrlset

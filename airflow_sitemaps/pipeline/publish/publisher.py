@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
@@ -23,9 +25,6 @@ from airflow_sitemaps.shards.guards import Refusal, refusal_text
 from airflow_sitemaps.shards.plan import Plan, SectionFailure, failures_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
     from airflow_sitemaps.pipeline.publish.new_pages import Canaries
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository

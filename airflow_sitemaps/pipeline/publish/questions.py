@@ -7,6 +7,7 @@ question was closed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -18,8 +19,6 @@ from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.shards.guards import Refusal, permitted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.shards.manifest import Manifest, Question, SectionManifest
     from airflow_sitemaps.shards.plan import Plan

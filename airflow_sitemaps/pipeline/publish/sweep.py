@@ -8,6 +8,7 @@ sweep searches all of them for objects that stopped runs stored late.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import islice
@@ -38,8 +39,6 @@ from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.manifest import Departed, Manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import Clock, ObjectInfo, Store
 

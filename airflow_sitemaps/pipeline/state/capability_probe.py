@@ -11,6 +11,7 @@ import logging
 import re
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,8 +22,6 @@ from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, Overwrite, PutMode, PutOutcomeError, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from airflow_sitemaps.ports import ObjectInfo, ObjectStore, Store
 
 log = logging.getLogger(__name__)

@@ -7,6 +7,7 @@ would conflict with its own write after a lost answer, or after a refusal that t
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -16,8 +17,6 @@ from airflow_sitemaps.ports import PutOutcomeError
 from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from airflow_sitemaps.ports import ObjectInfo, ObjectStore, PutMode
 
 log = logging.getLogger(__name__)

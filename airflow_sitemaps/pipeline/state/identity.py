@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
@@ -18,8 +19,6 @@ from airflow_sitemaps.protocol.markup import with_comment, without_comment
 from airflow_sitemaps.shards.guards import Refusal, permitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from airflow_sitemaps.ports import ObjectInfo
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile
     from airflow_sitemaps.shards.plan import Plan

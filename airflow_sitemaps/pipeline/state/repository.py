@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -17,8 +18,6 @@ from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
@@ -16,8 +17,6 @@ import pyarrow.compute as pc
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict, sample_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     import numpy.typing as npt
 
     from airflow_sitemaps.protocol.entry import RowContext

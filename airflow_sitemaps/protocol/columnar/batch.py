@@ -6,9 +6,11 @@ The columns recognise rows that are clean and hand the others to that path. They
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import date, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,11 +36,6 @@ from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW, publicat
 from airflow_sitemaps.protocol.feeds import FEED_ENTRIES, FeedText, feed_text
 from airflow_sitemaps.protocol.markup import EXTENSION_MARKS, FOOTER, NAMESPACES, header
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import date, datetime
-
 
 SLICE_ROWS: Final = 16_384
 """Number of rows processed at a time. Larger slices cause page faults, smaller ones need more calls."""

@@ -6,10 +6,11 @@ a table stand for missing values, so that no row is a special case.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,6 @@ import pyarrow.compute as pc
 from airflow_sitemaps.protocol.columnar.arrow import value_bytes, value_view
 from airflow_sitemaps.protocol.columnar.lastmod import DAY_S, Lastmods, value_of
 from airflow_sitemaps.protocol.markup import EXTENSION_MARKS, NAMESPACES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _LARGEST_TABLE: Final = 4_096
 _CHUNK_BYTE_SIZE: Final = 64 * 1024

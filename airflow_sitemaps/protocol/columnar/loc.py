@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -31,8 +32,6 @@ from airflow_sitemaps.protocol.loc import LONGEST_CLEAN, PLAIN, WHITE, Reading, 
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_sitemaps.protocol.entry import RowContext
 
 _SAFE: Final = (PLAIN + "%").encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -15,8 +16,6 @@ from airflow_sitemaps.protocol.markup import FORBIDDEN, escape
 from airflow_sitemaps.protocol.rules import RULES, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_sitemaps.protocol.entry import RowContext
 
 MAX_DEPTH: Final = 32

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +23,6 @@ from airflow_sitemaps.protocol.markup import attribute, attributes, element, esc
 from airflow_sitemaps.protocol.rules import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from airflow_sitemaps.protocol.entry import RowContext
 
 X_DEFAULT: Final = "x-default"

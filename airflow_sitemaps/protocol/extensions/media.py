@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader, Unusable, shown
 from airflow_sitemaps.protocol.extensions.languages import COUNTRIES
 from airflow_sitemaps.protocol.loc import CLEAN, LONGEST_CLEAN
 from airflow_sitemaps.protocol.markup import attributes, element, escape
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 MAX_IMAGES: Final = 1_000
 """Maximum number of images of one URL (developers.google.com, image sitemaps)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Final
@@ -11,8 +12,6 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.protocol.rules import CHECKS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_sitemaps.http.page_judge import Site
 
 FALSE_REFUSALS: Final = 0.02

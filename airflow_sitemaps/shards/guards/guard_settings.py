@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import RequestError
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.guards.canary import Canary
 from airflow_sitemaps.shards.schema import Number
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 SMALLEST: Final = 20
 """Number of earlier URLs or rows below which fractions mean nothing. Only an empty result is refused."""

@@ -6,6 +6,7 @@ news leave because of their age, so only those that are still young count.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -18,8 +19,6 @@ from airflow_sitemaps.shards.guards.row_losses import RowLosses
 from airflow_sitemaps.shards.manifest import Day, SectionManifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from airflow_sitemaps.shards.plan import SectionPlan
 
 ADDED: Final = 5_000

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from airflow_sitemaps.protocol.rules import Tally
     from airflow_sitemaps.shards.manifest import SectionManifest
 

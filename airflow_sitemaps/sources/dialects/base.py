@@ -10,6 +10,7 @@ names and users' texts in it are guarded, so that a colon in them is not a place
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -22,8 +23,6 @@ from airflow_sitemaps.sources.dialects.value_sql import ValueSql, select_list
 from airflow_sitemaps.sources.driver import CURSOR_ROWS, STREAMED, Binds, Rows, Statement, partitions, translated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-
     import pyarrow as pa
     import sqlalchemy as sa
 

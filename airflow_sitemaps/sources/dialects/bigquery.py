@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,8 +14,6 @@ from airflow_sitemaps.sources.dialects.value_sql import KINDS
 from airflow_sitemaps.sources.driver import Binds, Statement, literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     import pyarrow as pa
 
     from airflow_sitemaps.shards.ranges import Key

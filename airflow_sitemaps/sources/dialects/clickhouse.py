@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
@@ -13,8 +14,6 @@ from airflow_sitemaps.sources.dialects.value_sql import KINDS
 from airflow_sitemaps.sources.driver import Rows, Statement, guarded, partitions, with_label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
-
     from airflow_sitemaps.sources.user_texts import NamePart
 
 WRAPPERS = ("nullable(", "lowcardinality(")

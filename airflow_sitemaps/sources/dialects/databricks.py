@@ -5,6 +5,7 @@ https://docs.databricks.com/en/delta/history.html and https://docs.databricks.co
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -16,8 +17,6 @@ from airflow_sitemaps.sources.dialects.value_sql import KINDS
 from airflow_sitemaps.sources.driver import BATCH_ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     import pyarrow as pa
 
     from airflow_sitemaps.sources.user_texts import NamePart

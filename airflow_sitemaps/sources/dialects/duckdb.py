@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -12,8 +13,6 @@ from airflow_sitemaps.sources.dialects.value_sql import KINDS
 from airflow_sitemaps.sources.driver import BATCH_ROWS, Binds, Rows, Statement, guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
-
     import sqlalchemy as sa
 
     from airflow_sitemaps.shards.ranges import Key

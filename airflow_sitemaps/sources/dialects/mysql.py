@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,8 +13,6 @@ from airflow_sitemaps.sources.columns import TIMES, Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import sqlalchemy as sa
 
     from airflow_sitemaps.shards.ranges import Key

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,9 +15,6 @@ from airflow_sitemaps.sources.dialects.base import Dialect, OpenTransaction, are
 from airflow_sitemaps.sources.driver import Binds, Rows, Statement, guarded, named_cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
     from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader
     from airflow_sitemaps.sources.queries.relation import Relation

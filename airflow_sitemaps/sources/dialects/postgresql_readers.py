@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +29,6 @@ from airflow_sitemaps.sources.columns import Kind, Output
 from airflow_sitemaps.sources.driver import BATCH_ROWS, Statement, literal, redacted, translated, with_label
 from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader, rows_statement
 from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, condition
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-
 
 log = logging.getLogger(__name__)
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, ClassVar, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine.default import DefaultDialect
 
 from airflow_sitemaps.sources.columns import Kind
 from airflow_sitemaps.sources.dialects.base import Warehouse
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import ModuleType
 
 REGISTERED: Final = "airflow_sitemaps_redshift"
 

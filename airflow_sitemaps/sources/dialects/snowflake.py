@@ -6,6 +6,7 @@ https://docs.snowflake.com/en/sql-reference/info-schema/tables
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,8 +19,6 @@ from airflow_sitemaps.sources.dialects.base import Warehouse
 from airflow_sitemaps.sources.driver import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from airflow_sitemaps.sources.user_texts import NamePart
 
 

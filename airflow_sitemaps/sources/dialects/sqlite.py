@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,8 +15,6 @@ from airflow_sitemaps.sources.row_values import HASH_KIND
 from airflow_sitemaps.sources.user_texts import name_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from airflow_sitemaps.sources.driver import Binds
     from airflow_sitemaps.sources.queries.relation import Relation
 

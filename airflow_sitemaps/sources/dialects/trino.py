@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import sqlalchemy as sa
@@ -12,8 +13,6 @@ from airflow_sitemaps.sources.dialects.base import Warehouse, are_exact_doubles
 from airflow_sitemaps.sources.driver import Binds, guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from airflow_sitemaps.shards.ranges import Key
 
 

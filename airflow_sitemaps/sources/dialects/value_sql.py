@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -11,8 +12,6 @@ from airflow_sitemaps.sources.columns import BOUNDED, TIMES, Column, Kind
 from airflow_sitemaps.sources.driver import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     import sqlalchemy as sa
 
     from airflow_sitemaps.sources.user_texts import NamePart

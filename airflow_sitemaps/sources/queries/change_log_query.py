@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -32,8 +33,6 @@ from airflow_sitemaps.sources.queries.relation import Relation, one_statement
 from airflow_sitemaps.sources.user_texts import NamePart, name_parts, written_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from airflow_sitemaps.shards.ranges import KeyPart, KeyRange
     from airflow_sitemaps.sources.dialects.base import OpenTransaction
 

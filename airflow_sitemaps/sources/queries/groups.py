@@ -13,6 +13,7 @@ else than URLs. Such rows are listed without alternates, so that memory and file
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,8 +25,6 @@ from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.queries.relation import Relation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from airflow_sitemaps.sources.dialects.value_sql import ValueSql
     from airflow_sitemaps.sources.driver import Binds
     from airflow_sitemaps.sources.row_values import LocMapping

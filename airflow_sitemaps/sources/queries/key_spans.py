@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -9,8 +10,6 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.shards.ranges import Key, KeyRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.dialects.base import Dialect
     from airflow_sitemaps.sources.driver import Binds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,8 +12,6 @@ from airflow_sitemaps.sources.driver import PLACEHOLDER, Binds, guarded
 from airflow_sitemaps.sources.user_texts import name_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from airflow_sitemaps.sources.dialects.value_sql import ValueSql
 
 OTHERS: Final = r"""|"(?:[^"]|"")*"|`[^`]*`|\$(\w*)\$.*?\$\1\$|--[^\n]*|/\*.*?\*/|;|['"]"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,8 +28,6 @@ from airflow_sitemaps.sources.queries.key_spans import (
 from airflow_sitemaps.sources.row_values import array_of, batches_of, newest_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     import sqlalchemy as sa
 
     from airflow_sitemaps.sources.queries.context import QueryContext

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -15,8 +16,6 @@ from airflow_sitemaps.stores.cloud import CloudFailure, Connections, Missing, ca
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from typing_extensions import Unpack
 
     from airflow_sitemaps.ports import Headers, ObjectStore

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -16,8 +17,6 @@ from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, r
 from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from typing_extensions import Unpack
 
     from airflow_sitemaps.ports import Headers, ObjectStore

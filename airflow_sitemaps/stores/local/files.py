@@ -17,18 +17,15 @@ import os
 import stat
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import uuid4
 
 from airflow_sitemaps.ports import PutOutcomeError
 from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, add_folders, make_folders, sync_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
 
 SCRATCH: Final = ".airflow-sitemaps-"
 """Prefix of the name of a file that is being written."""

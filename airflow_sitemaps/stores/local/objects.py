@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -35,8 +36,6 @@ from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, explai
 from airflow_sitemaps.stores.settings import checked_key, checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from typing_extensions import Unpack
 
     from airflow_sitemaps.ports import Headers, ObjectStore

@@ -12,17 +12,15 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import PutOutcomeError
 from airflow_sitemaps.waits import waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 NEW_FOLDER: Final = 0o755
 """Mode of a public folder that did not exist before."""

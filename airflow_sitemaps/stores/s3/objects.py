@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -19,8 +20,6 @@ from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, r
 from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from typing_extensions import Unpack
 
     from airflow_sitemaps.ports import Headers, ObjectStore
