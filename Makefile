@@ -77,15 +77,14 @@ format: $(READY)  ## Let ruff fix what it can
 
 bench: $(READY)  ## Measure; see benchmarks/README.md
 	$(BIN)/python -W ignore -m benchmarks
-	$(BIN)/python -W ignore -m benchmarks.ledger
-	$(BIN)/python -W ignore -m benchmarks.ledger --observed
+	$(BIN)/python -W ignore -m benchmarks.ledger $(KEEP)
 	$(BIN)/python -m benchmarks.rich
 	$(BIN)/python -m benchmarks.ui
 
 bench-small: $(READY)  ## Measure on few rows; fails only where a ratio is far off
 	$(BIN)/python -W ignore -m benchmarks --small
 
-# Scale. Results and tables go to docs/scale-*.md with KEEP=--keep; BENCH_DIR is where tables and bodies are kept meanwhile.
+# Scale. Results and tables go to the docs with KEEP=--keep; BENCH_DIR is where tables and bodies are kept meanwhile.
 .PHONY: bench-billion bench-rows bench-spread bench-siblings bench-hourly soak
 ROWS ?= 1000000
 KEEP ?=

@@ -88,16 +88,29 @@ def rows(result: dict[str, Any]) -> dict[str, Bars]:
     }
 
 
+def ledger(result: dict[str, Any]) -> dict[str, Bars]:
+    """CPU and memory of each kind of run, in each way; panels by title."""
+    runs = result["runs"]
+    ways = list(next(iter(runs.values())))
+    panels = {"CPU seconds": "cpu_s", "peak MB": "peak_mb"}
+    return {
+        title: {way: {step: one[way][name] for step, one in runs.items()} for way in ways}
+        for title, name in panels.items()
+    }
+
+
 def draw_bars(place: Any, series: Bars) -> None:
     """Draw a group of bars for each run, the first run on top."""
     height = 0.8 / len(series)
     for number, (name, values) in enumerate(series.items()):
         across = [at + (number - (len(series) - 1) / 2) * height for at in range(len(values))]
-        place.barh(across, list(values.values()), height=height, color=STAGES.get(name, COLOURS[-1]), label=name)
+        colour = STAGES.get(name, COLOURS[number if len(series) > 1 else -1])
+        place.barh(across, list(values.values()), height=height, color=colour, label=name)
         place.set_yticks(range(len(values)), list(values), fontsize=8)
         place.set_ylim(len(values) - 0.5, -0.5)
     if len(series) > 1:
-        place.legend(fontsize=7, frameon=False)
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.1)}
+        place.legend(fontsize=7, frameon=False, ncols=len(series), **below)
 
 
 def main() -> None:
@@ -110,8 +123,8 @@ def main() -> None:
 
     kind, source, target = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     result = json.loads(source.read_text())
-    if kind == "rows":
-        bars = rows(result)
+    if kind in ("rows", "ledger"):
+        bars = {"rows": rows, "ledger": ledger}[kind](result)
         figure, axes = plt.subplots(1, len(bars), figsize=(3.6 * len(bars), 3.4), sharey=True)
         for place, (title, series) in zip(axes, bars.items(), strict=True):
             draw_bars(place, series)

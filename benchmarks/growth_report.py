@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results"
-PAGES: Final = {"billion": "scale-urls.md", "siblings": "database-costs.md"}
+PAGES: Final = {"billion": "scale-urls.md", "ledger": "ledger.md", "siblings": "database-costs.md"}
 """The page of a benchmark in ``docs``, where it is not ``scale-runs.md``."""
 LARGE_SHARDS: Final = 2_000
 """Shards from which growth is fitted: with fewer, what a run costs at any size outweighs the rest."""

