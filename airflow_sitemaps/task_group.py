@@ -98,46 +98,22 @@ def define_params(dag: DAG, sitemap: Sitemap) -> None:
         examples = dag.params.get_param("sections").schema.get("examples")
         if isinstance(examples, list):
             examples.extend(name for name in names if name not in examples)
-    texts = {"type": "string"}
-    settings = {
-        "sections": Param(
-            [], type="array", items=texts, examples=names, title="Sections", description="Only these; none means all."
-        ),
-        "full": Param(
-            False, type="boolean", title="Full", description="Read and render every shard; equal bytes stay untouched."
-        ),
-        "rebuild": Param(
-            [], type="array", items=texts, title="Rebuild", description="Shards to write again, like products-00003."
-        ),
-        "dry_run": Param(
-            False, type="boolean", title="Dry run", description="Explain the plan in the log; write nothing."
-        ),
-        "check_rows": Param(
-            0,
-            type="integer",
-            minimum=0,
-            title="Check rows",
-            description="Dry run: render so many rows of each section, and say what every rule does to them.",
-        ),
-        "allow": Param(
-            [],
-            type="array",
-            items=texts,
-            title="Allow",
-            description="Guards to let pass this once, like shrink:products; the refusal names them.",
-        ),
-        "keep_lastmods": Param(
-            [],
-            type="array",
-            items=texts,
-            examples=names,
-            title="Keep lastmods",
-            description="Changed URLs of these sections keep their observed dates.",
-        ),
+    flag, texts = {"type": "boolean"}, {"type": "array", "items": {"type": "string"}}
+    of_sections = {**texts, "examples": names}
+    rows = "Dry run: render so many rows of each section, and say what every rule does to them."
+    settings: dict[str, tuple[Any, dict[str, Any], str]] = {
+        "sections": ([], of_sections, "Only these; none means all."),
+        "full": (False, flag, "Read and render every shard; equal bytes stay untouched."),
+        "rebuild": ([], texts, "Shards to write again, like products-00003."),
+        "dry_run": (False, flag, "Explain the plan in the log; write nothing."),
+        "check_rows": (0, {"type": "integer", "minimum": 0}, rows),
+        "allow": ([], texts, "Guards to let pass this once, like shrink:products; the refusal names them."),
+        "keep_lastmods": ([], of_sections, "Changed URLs of these sections keep their observed dates."),
     }
-    for name, param in settings.items():
+    for name, (default, schema, description) in settings.items():
         if name not in dag.params:
-            dag.params[name] = param
+            title = name.replace("_", " ").capitalize()
+            dag.params[name] = Param(default, **schema, title=title, description=description)
 
 
 def _warn_of_concurrent_runs(dag: DAG, group_id: str) -> None:
