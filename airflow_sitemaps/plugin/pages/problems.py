@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from airflow_sitemaps.pipeline.report import Report, SectionReport
 from airflow_sitemaps.plugin.events import SectionSettings
-from airflow_sitemaps.plugin.pages.findings import VerificationRun, gauges
+from airflow_sitemaps.plugin.pages.findings import gauges
 from airflow_sitemaps.plugin.pages.outcomes import LINKS, AskingRun, FailedTask, RunOutcome
 from airflow_sitemaps.plugin.pages.verdict import Snapshot, check_of
 from airflow_sitemaps.plugin.readings import StrictModel, attributes
@@ -81,18 +81,16 @@ def is_warned(snapshot: Snapshot, section: str | None = None) -> bool:
     return any(problem.severity == "warning" for problem in concerns)
 
 
-def _of_outcomes(snapshot: Snapshot) -> list[Problem]:
-    """Return one problem for each run that failed to publish sections, and that no later run has made good."""
+def _of_outcomes(snapshot: Snapshot) -> Iterator[Problem]:
+    """Yield one problem for each run that failed to publish sections, and that no later run has made good."""
     failing: dict[int, tuple[RunOutcome, list[str]]] = {}
     for section in snapshot.sections:
         if section.outcome is not None and section.result in ("refused", "failed"):
             failing.setdefault(id(section.outcome), (section.outcome, []))[1].append(section.name)
-    of_outcomes = [
-        (_refused if outcome.result == "refused" else _failed)(snapshot, outcome, names)
-        for outcome, names in failing.values()
-    ]
+    for outcome, names in failing.values():
+        yield (_refused if outcome.result == "refused" else _failed)(snapshot, outcome, names)
     if snapshot.misnamed is not None:
-        misnamed = _of_run(
+        yield _of_run(
             snapshot.misnamed,
             severity="info",
             kind="misnamed",
@@ -100,8 +98,6 @@ def _of_outcomes(snapshot: Snapshot) -> list[Problem]:
             detail=_joined(snapshot.misnamed.reasons[:SHOWN]),
             next_step="Trigger the DAG again with a name that exists.",
         )
-        of_outcomes.append(misnamed)
-    return of_outcomes
 
 
 def _refused(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> Problem:
@@ -182,28 +178,25 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] if word.isalpha() and word.islower() else text
 
 
-def _of_verification(snapshot: Snapshot) -> list[Problem]:
-    verification, check = snapshot.verification, check_of(snapshot)
-    if verification is None or check not in ("incomplete", "invalid", "invalid_before"):
-        return []
+def _of_verification(snapshot: Snapshot) -> Iterator[Problem]:
+    found, check = snapshot.verification, check_of(snapshot)
+    if found is None or check not in ("incomplete", "invalid", "invalid_before"):
+        return
+    severity: Severity = "error" if check == "invalid" else "warning"
     if check == "incomplete":
-        strict = "Last verification failed because of warnings" if verification.warnings else ""
-        title = strict or "Last verification did not finish"
-        return [_verified(verification, "warning", "unverified", title, "Read the log of the verifying task.")]
-    if check == "invalid_before":
+        strict = "Last verification failed because of warnings" if found.warnings else ""
+        title, next_step = strict or "Last verification did not finish", "Read the log of the verifying task."
+    elif check == "invalid_before":
         title = "Verification found errors before the last run; that run may have corrected them"
-        return [_verified(verification, "warning", "invalid", title, "Verify again.")]
-    title = f"Verification found {counted(verification.errors, 'error')} in the published files"
-    step = "Trigger the publishing DAG: it restores files that were modified outside Airflow. Rebuild shards that stay invalid. Then verify again."
-    return [_verified(verification, "error", "invalid", title, step)]
-
-
-def _verified(found: VerificationRun, severity: Severity, kind: str, title: str, next_step: str) -> Problem:
+        next_step = "Verify again."
+    else:
+        title = f"Verification found {counted(found.errors, 'error')} in the published files"
+        next_step = "Trigger the publishing DAG: it restores files that were modified outside Airflow. Rebuild shards that stay invalid. Then verify again."
     said = [f"{finding.where}: {finding.message}" for finding in found.failures[:2]]
     more = found.errors + found.warnings - len(said)
-    return Problem(
+    yield Problem(
         severity=severity,
-        kind=kind,
+        kind="unverified" if check == "incomplete" else "invalid",
         title=title,
         detail=_joined([*said, f"{more:,} more" if more > 0 and said else ""]),
         next_step=next_step,
@@ -212,56 +205,46 @@ def _verified(found: VerificationRun, severity: Severity, kind: str, title: str,
     )
 
 
-def _of_publishers(snapshot: Snapshot) -> list[Problem]:
+def _of_publishers(snapshot: Snapshot) -> Iterator[Problem]:
     dags = snapshot.publishers
     if not dags:
-        return [
-            Problem(
-                severity="info",
-                kind="orphaned",
-                title="Orphaned: no DAG publishes this sitemap",
-                detail="Its DAG was removed, or now publishes to another address. The published files are no longer updated.",
-                next_step="Restore the DAG if the sitemap is still needed. Otherwise archive it here, and remove its files from the store.",
-            )
-        ]
-    of_dags = [
-        Problem(
+        yield Problem(
+            severity="info",
+            kind="orphaned",
+            title="Orphaned: no DAG publishes this sitemap",
+            detail="Its DAG was removed, or now publishes to another address. The published files are no longer updated.",
+            next_step="Restore the DAG if the sitemap is still needed. Otherwise archive it here, and remove its files from the store.",
+        )
+    for dag in (dag for dag in dags if dag.has_import_errors):
+        yield Problem(
             severity="error",
             kind="dag-broken",
             title=f"The file of the DAG {dag.dag_id} cannot be imported",
             detail="Airflow runs the last version that it could read.",
             next_step="Read the import error on Airflow's home page and correct the file.",
         )
-        for dag in dags
-        if dag.has_import_errors
-    ]
     if len(dags) > 1:
-        of_dags.append(
-            Problem(
-                severity="warning",
-                kind="several-publishers",
-                title=f"{len(dags)} DAGs publish this sitemap: {', '.join(sorted(dag.dag_id for dag in dags))}",
-                detail="Each run replaces what the other DAG published.",
-                next_step="Let one DAG publish it, or give each DAG's sitemap an address of its own.",
-            )
+        yield Problem(
+            severity="warning",
+            kind="several-publishers",
+            title=f"{len(dags)} DAGs publish this sitemap: {', '.join(sorted(dag.dag_id for dag in dags))}",
+            detail="Each run replaces what the other DAG published.",
+            next_step="Let one DAG publish it, or give each DAG's sitemap an address of its own.",
         )
-    if snapshot.paused:
-        of_dags.append(
-            Problem(
-                severity="info",
-                kind="paused",
-                title="The DAG is paused" if len(dags) == 1 else "All its DAGs are paused",
-                detail="The sitemap is not updated, and no next run is planned.",
-                next_step="Unpause the DAG to update the sitemap again.",
-            )
+    if snapshot.paused:  # which is False without a DAG
+        yield Problem(
+            severity="info",
+            kind="paused",
+            title="The DAG is paused" if len(dags) == 1 else "All its DAGs are paused",
+            detail="The sitemap is not updated, and no next run is planned.",
+            next_step="Unpause the DAG to update the sitemap again.",
         )
-    return of_dags
 
 
-def _of_freshness(snapshot: Snapshot) -> list[Problem]:
+def _of_freshness(snapshot: Snapshot) -> Iterator[Problem]:
     age = snapshot.age
     if age.state not in ("missed", "behind_schedule", "idle") or not snapshot.publishers:
-        return []
+        return
     oldest = [s.name for s in snapshot.sections if s.published and s.age.state == age.state]
     whose = f" of {_listed(oldest)}" if 0 < len(oldest) < len(snapshot.sections) else ""
     title, detail = f"The data{whose} was last read {duration(age.age_s or 0)} ago", "No freshness objective is set."
@@ -271,48 +254,42 @@ def _of_freshness(snapshot: Snapshot) -> list[Problem]:
         is_set = age.source == "sitemap"
         detail = "The objective is set on the sitemap." if is_set else "The objective comes from the DAG's schedule."
         step = "Check that the scheduler runs, and that runs of the DAG start and succeed."
-    return [
-        Problem(
-            severity="error" if age.state == "missed" and not snapshot.paused else "warning",
-            kind="late",
-            title=title,
-            detail=detail,
-            next_step="Unpause the DAG." if snapshot.paused else step,
-            sections=oldest if whose else (),
-        )
-    ]
+    yield Problem(
+        severity="error" if age.state == "missed" and not snapshot.paused else "warning",
+        kind="late",
+        title=title,
+        detail=detail,
+        next_step="Unpause the DAG." if snapshot.paused else step,
+        sections=oldest if whose else (),
+    )
 
 
-def _of_rollback(snapshot: Snapshot) -> list[Problem]:
+def _of_rollback(snapshot: Snapshot) -> Iterator[Problem]:
     run = snapshot.rollback_failed
     if run is None:
-        return []
-    return [
-        Problem(
-            severity="warning",
-            kind="rollback-failed",
-            title="The last rollback failed",
-            detail=_joined([_still_live(snapshot)]),
-            next_step="Read the log of the task that failed, then roll back again.",
-            **attributes(run, "dag_id", "run_id"),
-        )
-    ]
+        return
+    yield Problem(
+        severity="warning",
+        kind="rollback-failed",
+        title="The last rollback failed",
+        detail=_joined([_still_live(snapshot)]),
+        next_step="Read the log of the task that failed, then roll back again.",
+        **attributes(run, "dag_id", "run_id"),
+    )
 
 
-def _of_change_outside(snapshot: Snapshot) -> list[Problem]:
+def _of_change_outside(snapshot: Snapshot) -> Iterator[Problem]:
     live = snapshot.live
     if live is None or not snapshot.changed_outside:
-        return []
+        return
     what = f"a {live.action}" if live.action.startswith("rollback") else f"a {live.action} in the shell or in a program"
-    return [
-        Problem(
-            severity="info",
-            kind="changed-outside",
-            title=f"Changed outside Airflow: generation {live.generation:,} is live",
-            detail=f"No DAG run of Airflow made it, but {what}.",
-            next_step="Nothing, if this was intended. The next run of the DAG publishes what the source holds then.",
-        )
-    ]
+    yield Problem(
+        severity="info",
+        kind="changed-outside",
+        title=f"Changed outside Airflow: generation {live.generation:,} is live",
+        detail=f"No DAG run of Airflow made it, but {what}.",
+        next_step="Nothing, if this was intended. The next run of the DAG publishes what the source holds then.",
+    )
 
 
 def _of_fetches(snapshot: Snapshot) -> list[Problem]:
@@ -344,7 +321,7 @@ def _of_report(snapshot: Snapshot) -> list[Problem]:
 def _of_all_dropped(snapshot: Snapshot) -> list[Problem]:
     """Return the dropped rows of the whole sitemap; if these are few, those of each section that drops many of its own."""
     report = snapshot.report
-    whole = _of_dropped(snapshot, report, list(report.sections))
+    whole = list(_of_dropped(snapshot, report, list(report.sections)))
     if any(problem.severity == "warning" for problem in whole):
         return whole
     many = [
@@ -356,24 +333,22 @@ def _of_all_dropped(snapshot: Snapshot) -> list[Problem]:
     return many or whole
 
 
-def _of_dropped(snapshot: Snapshot, report: Report | SectionReport, names: Sequence[str]) -> list[Problem]:
+def _of_dropped(snapshot: Snapshot, report: Report | SectionReport, names: Sequence[str]) -> Iterator[Problem]:
     faulty = report.rows_dropped  # rows past their age are counted apart: nothing is wrong with them
     dropped, rows = sum(faulty.values()), report.rows
     if not rows or not dropped:
-        return []
+        return
     settings = [snapshot.settings[name] for name in names if name in snapshot.settings] or [SectionSettings()]
     limit = max(each.max_dropped for each in settings)
     rule, number = max(faulty.items(), key=lambda item: item[1])
     says = f" ({RULES[rule].text})" if rule in RULES else ""
-    return [
-        Problem(
-            severity="warning" if dropped > rows * limit else "info",
-            kind="dropped",
-            title=f"{dropped:,} of {counted(rows, 'row')} {'are' if dropped != 1 else 'is'} not in the sitemap ({dropped / rows:.2%})",
-            detail=f"The most frequent reason is the rule {rule}{says}: {counted(number, 'row')}.",
-            next_step="Correct these rows in the source; “Validation issues” below shows samples.",
-        )
-    ]
+    yield Problem(
+        severity="warning" if dropped > rows * limit else "info",
+        kind="dropped",
+        title=f"{dropped:,} of {counted(rows, 'row')} {'are' if dropped != 1 else 'is'} not in the sitemap ({dropped / rows:.2%})",
+        detail=f"The most frequent reason is the rule {rule}{says}: {counted(number, 'row')}.",
+        next_step="Correct these rows in the source; “Validation issues” below shows samples.",
+    )
 
 
 def _of_limits(snapshot: Snapshot) -> list[Problem]:
@@ -390,17 +365,15 @@ def _of_limits(snapshot: Snapshot) -> list[Problem]:
     ]
 
 
-def _of_drift(report: Report | SectionReport) -> list[Problem]:
+def _of_drift(report: Report | SectionReport) -> Iterator[Problem]:
     drift = report.drift
     if not drift:
-        return []
+        return
     more = f"{len(drift) - SHOWN:,} more" if len(drift) > SHOWN else ""
-    return [
-        Problem(
-            severity="warning",
-            kind="drift",
-            title=f"{counted(len(drift), 'file')} {'were' if len(drift) != 1 else 'was'} modified outside Airflow",
-            detail=_joined([*drift[:SHOWN], more, "The run restored the files that it found changed"]),
-            next_step="Find out what else writes to this address.",
-        )
-    ]
+    yield Problem(
+        severity="warning",
+        kind="drift",
+        title=f"{counted(len(drift), 'file')} {'were' if len(drift) != 1 else 'was'} modified outside Airflow",
+        detail=_joined([*drift[:SHOWN], more, "The run restored the files that it found changed"]),
+        next_step="Find out what else writes to this address.",
+    )
