@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ from airflow_sitemaps.pipeline import find as find_url
 from airflow_sitemaps.pipeline import inventory as list_inventory
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.changes import AGES, MOST, Changes, TooManyChangesError, ages, compare
-from airflow_sitemaps.pipeline.find import UrlMatch, UrlSearch, with_source
+from airflow_sitemaps.pipeline.find import UrlSearch, with_source
 from airflow_sitemaps.pipeline.inventory import PERIODS, SectionInventory, count, export
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.state.capability_probe import Reply, examine
@@ -28,7 +28,6 @@ from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.quantities import counted, size
 from airflow_sitemaps.report_text import trust_lines
 from airflow_sitemaps.search_engines import fetches, indexnow
-from airflow_sitemaps.shards.ranges import show
 from airflow_sitemaps.stores.schemes import FOLDER, default_connection, open_area, scheme_of
 from airflow_sitemaps.templates import rendered
 
@@ -76,7 +75,7 @@ def find(arguments: argparse.Namespace) -> Answer:
             search = with_source(sitemap, search)
     except ConfigurationError as error:
         raise TargetError(str(error)) from error
-    return Answer(document=_search_document(search), lines=_search_lines(search), well=search.listed)
+    return Answer(document=search.to_dict(), lines=_search_lines(search), well=search.listed)
 
 
 def inventory(arguments: argparse.Namespace) -> Answer:
@@ -116,9 +115,16 @@ def diff(arguments: argparse.Namespace) -> Answer:
             generation=error.generation,
             since=error.since,
         ) from error
-    return Answer(
-        document={**_changes_document(changes), "ages": ages_by_url}, lines=_changes_lines(changes, ages_by_url)
-    )
+    urls = {kind: getattr(changes, kind) for kind in KINDS}
+    document = {
+        "from_generation": changes.since,
+        "to_generation": changes.generation,
+        **{kind: len(every) for kind, every in urls.items()},
+        "sections": {name: asdict(section) for name, section in changes.sections.items()},
+        **{f"{kind}_samples": list(every[:SAMPLES]) for kind, every in urls.items()},
+        "ages": ages_by_url,
+    }
+    return Answer(document=document, lines=_changes_lines(changes, ages_by_url))
 
 
 def indexnow_key(arguments: argparse.Namespace) -> Answer:
@@ -168,32 +174,6 @@ def _status_lines(found: Status) -> Iterator[str]:
     yield from (f"index: {url}" for url in found.index_urls)
 
 
-def _search_document(search: UrlSearch) -> dict[str, Any]:
-    return {
-        "url": search.url,
-        "generation": search.generation,
-        "listed": search.listed,
-        "matches": [_match_document(match) for match in search.matches],
-        "shards_read": search.shards_read,
-        "shards_total": search.shards_total,
-        "complete": search.complete,
-        "note": search.note,
-    }
-
-
-def _match_document(match: UrlMatch) -> dict[str, Any]:
-    lower, upper = match.range.lower, match.range.upper
-    return {
-        "section": match.section,
-        "shard": match.shard,
-        "file_url": match.file_url,
-        "lower": None if lower is None else show(lower),
-        "upper": None if upper is None else show(upper),
-        "written_in": match.written_in,
-        "fields": dict(match.fields),
-    }
-
-
 def _search_lines(search: UrlSearch) -> Iterator[str]:
     yield f"{'listed' if search.listed else 'NOT listed'} in generation {search.generation}: {search.url}"
     for match in search.matches:
@@ -210,19 +190,6 @@ def _search_lines(search: UrlSearch) -> Iterator[str]:
         yield search.note
     every = search.shards_read >= search.shards_total
     yield f"files read: {'all ' if every else ''}{search.shards_read:,} of {search.shards_total:,}"
-
-
-def _changes_document(changes: Changes) -> dict[str, Any]:
-    counts = {kind: len(getattr(changes, kind)) for kind in KINDS}
-    samples = {f"{kind}_samples": list(getattr(changes, kind)[:SAMPLES]) for kind in KINDS}
-    sections = {name: asdict(section) for name, section in changes.sections.items()}
-    return {
-        "from_generation": changes.since,
-        "to_generation": changes.generation,
-        **counts,
-        "sections": sections,
-        **samples,
-    }
 
 
 def _age(moments: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from airflow_sitemaps.errors import ConfigurationError
@@ -27,7 +27,7 @@ from airflow_sitemaps.protocol.loc import normalise, origin_of
 from airflow_sitemaps.protocol.markup import EXTENSION_MARKS, escape
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.protocol.url_template import Field, Template
-from airflow_sitemaps.shards.ranges import INTEGER, KeyRange
+from airflow_sitemaps.shards.ranges import INTEGER, KeyRange, show
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import Clock, ObjectStore
@@ -60,6 +60,12 @@ class UrlMatch:
     written_in: int
     fields: Mapping[str, str] = field(default_factory=dict)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry as JSON values, the keys of its shard as people read them."""
+        lower, upper = (None if key is None else show(key) for key in (self.range.lower, self.range.upper))
+        place = {"section": self.section, "shard": self.shard, "file_url": self.file_url}
+        return {**place, "lower": lower, "upper": upper, "written_in": self.written_in, "fields": dict(self.fields)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlSearch:
@@ -77,6 +83,12 @@ class UrlSearch:
     def listed(self) -> bool:
         """Whether an entry lists the URL."""
         return bool(self.matches)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        names = ("url", "generation", "listed", "matches", "shards_read", "shards_total", "complete", "note")
+        values = {name: getattr(self, name) for name in names}
+        return {**values, "matches": [match.to_dict() for match in self.matches]}
 
 
 def find(sitemap: Sitemap, url: str, *, max_shards: int | None = None, max_seconds: float | None = None) -> UrlSearch:

@@ -21,7 +21,6 @@ from airflow_sitemaps.plugin.shard_map import live_map
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError
 from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-from airflow_sitemaps.shards.ranges import show
 
 MAX_SITEMAPS: Final = 5
 MAX_SHARDS: Final = 400
@@ -108,23 +107,8 @@ async def _one(states: StateReader, sitemap: Overview, url: str) -> SearchResult
         except ConfigurationError as e:
             raise StateUnavailableError(str(e)) from e
 
-    return _answer(await states.run(file, f"find {url}", job), sitemap.asset.uri)
-
-
-def _answer(found: UrlSearch, asset: str) -> SearchResult:
-    return SearchResult(
-        asset=asset,
-        **attributes(found, "url", "generation", "listed", "complete", "shards_read", "shards_total", "note"),
-        matches=[
-            FoundEntry(
-                **attributes(match, "section", "shard", "file_url", "written_in"),
-                lower=None if match.range.lower is None else show(match.range.lower),
-                upper=None if match.range.upper is None else show(match.range.upper),
-                fields=dict(match.fields),
-            )
-            for match in found.matches
-        ],
-    )
+    found = await states.run(file, f"find {url}", job)
+    return SearchResult(asset=sitemap.asset.uri, **found.to_dict())
 
 
 MAX_FILES: Final = 200
