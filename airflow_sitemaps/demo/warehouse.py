@@ -8,7 +8,6 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from sqlalchemy import Connection, Engine
 
 SMALLEST: Final = 500
@@ -144,25 +143,21 @@ def _insert(connection: Connection, table: str, rows: list[dict[str, Any]]) -> N
     from sqlalchemy import DateTime, column, insert
     from sqlalchemy import table as named
 
+    values = [{**row, "updated_at": _naive(row["updated_at"])} for row in rows]
     if connection.dialect.name == "duckdb":
+        import pyarrow as pa
+
         # Row by row DuckDB takes minutes; from Arrow it takes a moment.
         raw = connection.connection.driver_connection
         assert raw is not None
-        raw.register("fresh_rows", _arrow(rows))
+        raw.register("fresh_rows", pa.Table.from_pylist(values))
         connection.exec_driver_sql(f"INSERT INTO {table} BY NAME SELECT * FROM fresh_rows")
         raw.unregister("fresh_rows")
         return
     columns = (column(name, DateTime()) if name == "updated_at" else column(name) for name in rows[0])
     statement = insert(named(table, *columns))
-    values = [{**row, "updated_at": _naive(row["updated_at"])} for row in rows]
     for start in range(0, len(values), CHUNK):
         connection.execute(statement, values[start : start + CHUNK])
-
-
-def _arrow(rows: list[dict[str, Any]]) -> pa.Table:
-    import pyarrow as pa
-
-    return pa.Table.from_pylist([{**row, "updated_at": _naive(row["updated_at"])} for row in rows])
 
 
 def _naive(moment: datetime) -> datetime:
