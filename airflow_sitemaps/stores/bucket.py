@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from airflow_sitemaps import setting_checks
@@ -84,11 +84,24 @@ class BucketStore(StoreSettings):
     def __post_init__(self) -> None:
         where = self._named()
         self.public = self.parsed(self.url, where=where)
-        if self.state_url is None:
-            self.state = _sibling(self.public, where)
-        else:
+        if self.state_url is not None:
             self.state = self.parsed(self.state_url, where=f"{where}, state_url")
-        _check_apart(self.public, self.state, where)
+        elif self.public.prefix:
+            self.state = replace(self.public, prefix=self.public.prefix.removesuffix("/") + "-state/")
+        else:
+            raise ConfigurationError(
+                f"{where}: the whole bucket is public, so the manifest needs another place: give state_url= "
+                "another bucket, or publish under a prefix of this one"
+            )
+        if self.public.covers(self.state):
+            raise ConfigurationError(
+                f"{where}: state_url={self.state.url!r} is inside the public prefix, so manifests and plans would be served. "
+                f"Leave it out (then it is the sibling '<prefix>-state/'), or name another prefix"
+            )
+        if self.state.covers(self.public):
+            raise ConfigurationError(
+                f"{where}: the public prefix is inside state_url={self.state.url!r}. Leave state_url out, or name another prefix"
+            )
         super().__post_init__()
         setting_checks.flag(where, "content_encoding", self.content_encoding)
         self._check_text("conn_id")
@@ -143,24 +156,3 @@ def redacted(text: str) -> str:
 def safe_cause(error: Exception) -> Exception | None:
     """Return an error as the cause of another one, or None if its text contains a secret: tracebacks print causes."""
     return error if redacted(str(error)) == str(error) else None
-
-
-def _sibling(public: BucketAddress, where: str) -> BucketAddress:
-    if not public.prefix:
-        raise ConfigurationError(
-            f"{where}: the whole bucket is public, so the manifest needs another place: give state_url= "
-            "another bucket, or publish under a prefix of this one"
-        )
-    return BucketAddress(public.start, public.bucket, public.prefix.removesuffix("/") + "-state/")
-
-
-def _check_apart(public: BucketAddress, state: BucketAddress, where: str) -> None:
-    if public.covers(state):
-        raise ConfigurationError(
-            f"{where}: state_url={state.url!r} is inside the public prefix, so manifests and plans would be served. "
-            f"Leave it out (then it is the sibling '<prefix>-state/'), or name another prefix"
-        )
-    if state.covers(public):
-        raise ConfigurationError(
-            f"{where}: the public prefix is inside state_url={state.url!r}. Leave state_url out, or name another prefix"
-        )

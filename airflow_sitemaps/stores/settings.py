@@ -52,7 +52,11 @@ class StoreSettings:
     def __post_init__(self) -> None:
         where = self._named()
         self.base_url = checked_base_url(self.base_url, where=where)
-        checked_index_name(self.index_name, where=where)
+        if not INDEX_NAME.fullmatch(self.index_name):
+            raise ConfigurationError(
+                f"{where}: index_name={self.index_name!r} must be a plain file name ending in '.xml' or '.xml.gz', "
+                "like 'sitemap.xml'"
+            )
         setting_checks.flag(where, "single_writer", self.single_writer)
         for name in ("cache_control", "shard_cache_control"):
             header = getattr(self, name)
@@ -169,16 +173,6 @@ def checked_base_url(base_url: str, *, where: str) -> str:
             f"{where}: base_url={base_url!r} holds a space or control character: percent-encode it"
         )
     return base_url if base_url.endswith("/") else base_url + "/"
-
-
-def checked_index_name(index_name: str, *, where: str) -> str:
-    """Return the file name of an index if it is a plain one that ends in ``.xml`` or ``.xml.gz``."""
-    if not INDEX_NAME.fullmatch(index_name):
-        raise ConfigurationError(
-            f"{where}: index_name={index_name!r} must be a plain file name ending in '.xml' or '.xml.gz', "
-            "like 'sitemap.xml'"
-        )
-    return index_name
 
 
 def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
