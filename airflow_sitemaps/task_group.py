@@ -64,8 +64,14 @@ class SitemapTaskGroup(TaskGroup):
         ours = {name: value for name, value in RETRIES.items() if name not in self.dag.default_args}
         self.default_args = {**ours, **self.default_args}
         define_params(self.dag, sitemap)
-        if not (plan_kwargs or {}).get("sections"):  # runs of different sections may run at the same time
-            _warn_of_concurrent_runs(self.dag, group_id)
+        # Runs of different sections may run at the same time.
+        if not (plan_kwargs or {}).get("sections") and self.dag.max_active_runs != 1:
+            warnings.warn(
+                f"DAG {self.dag.dag_id!r} has max_active_runs={self.dag.max_active_runs}: two runs of "
+                f"SitemapTaskGroup({group_id!r}) at once do no harm, but the second commit fails. Give the DAG max_active_runs=1",
+                ConcurrentRunsWarning,
+                stacklevel=2,
+            )
         asking: dict[str, Any] = {}
         if approval is not None:
             from airflow_sitemaps.operators.decisions import decisions_dag  # noqa: PLC0415 - only with an approval
@@ -114,13 +120,3 @@ def define_params(dag: DAG, sitemap: Sitemap) -> None:
         if name not in dag.params:
             title = name.replace("_", " ").capitalize()
             dag.params[name] = Param(default, **schema, title=title, description=description)
-
-
-def _warn_of_concurrent_runs(dag: DAG, group_id: str) -> None:
-    if dag.max_active_runs != 1:
-        warnings.warn(
-            f"DAG {dag.dag_id!r} has max_active_runs={dag.max_active_runs}: two runs of SitemapTaskGroup({group_id!r}) "
-            "at once do no harm, but the second commit fails. Give the DAG max_active_runs=1",
-            ConcurrentRunsWarning,
-            stacklevel=3,
-        )
