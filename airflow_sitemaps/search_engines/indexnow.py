@@ -101,10 +101,11 @@ class IndexNow:
         service = Service(
             sender=client, reasons=_REASONS, secret=self.key, success=frozenset({200, 202}), sleep=self.sleep
         )
+        place = {} if self.key_location is None else {"keyLocation": self.key_location}
         for host, batch in self._requests(urls):
             what = f"IndexNow, {len(batch):,} URLs of {host}"
             headers = {"Content-Type": "application/json; charset=utf-8"}
-            body = json.dumps(self._document(host, batch)).encode()
+            body = json.dumps({"host": host, "key": self.key, **place, "urlList": batch}).encode()
             status = service.call(what, "POST", self.endpoint, headers=headers, body=body).status
             log.info("IndexNow accepted %d URLs for %s (status %d)", len(batch), host, status)
             sent, requests, unchecked = sent + len(batch), requests + 1, unchecked + (status == 202)
@@ -113,25 +114,18 @@ class IndexNow:
     def _requests(self, urls: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
         by_site: dict[str, dict[str, None]] = {}
         for url in urls:
-            by_site.setdefault(self._checked_site(url), {})[url] = None
+            site = _site(url)
+            if not site:
+                raise ConfigurationError(f"IndexNow: {url[:200]!r} is not an absolute URL")
+            if self.folder is not None and not url.startswith(self.folder):
+                raise ConfigurationError(
+                    f"IndexNow: {url[:200]!r} is outside {self.folder!r}, the folder of the key's file"
+                )
+            by_site.setdefault(site, {})[url] = None
         for site, distinct in by_site.items():
             listed = list(distinct)
             for start in range(0, len(listed), MAX_URLS):
                 yield site.partition("://")[2], listed[start : start + MAX_URLS]
-
-    def _checked_site(self, url: str) -> str:
-        site = _site(url)
-        if not site:
-            raise ConfigurationError(f"IndexNow: {url[:200]!r} is not an absolute URL")
-        if self.folder is not None and not url.startswith(self.folder):
-            raise ConfigurationError(
-                f"IndexNow: {url[:200]!r} is outside {self.folder!r}, the folder of the key's file"
-            )
-        return site
-
-    def _document(self, host: str, urls: list[str]) -> dict[str, object]:
-        place = {} if self.key_location is None else {"keyLocation": self.key_location}
-        return {"host": host, "key": self.key, **place, "urlList": urls}
 
 
 def indexnow(conn_id: str) -> IndexNow:
