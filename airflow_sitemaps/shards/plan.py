@@ -177,10 +177,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
 
     def count(self) -> dict[str, int]:
         """Count the actions by action."""
-        counts: dict[str, int] = {}
-        for action in self.actions:
-            counts[action.kind.value] = counts.get(action.kind.value, 0) + 1
-        return counts
+        return dict(Counter(action.kind.value for action in self.actions))
 
     @property
     def rows(self) -> int:

@@ -6,6 +6,7 @@ A range is too large if it has more than ``max_urls`` rows. Neighbours are joine
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -101,15 +102,7 @@ def _joined(left: LayoutRange, right: LayoutRange) -> LayoutRange:
     before = tuple(dict.fromkeys((*left.before, *right.before)))
     if right.digest.rows == 0 or left.digest.rows == 0:
         full = left if right.digest.rows == 0 else right
-        return LayoutRange(
-            range=within,
-            digest=full.digest,
-            olds=full.olds,
-            before=before,
-            carries=full.carries,
-            fresh=full.fresh,
-            reason=full.reason,
-        )
+        return dataclasses.replace(full, range=within, before=before)
     return LayoutRange(
         range=within,
         digest=left.digest + right.digest,
