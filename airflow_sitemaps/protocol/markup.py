@@ -9,7 +9,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from airflow_sitemaps.errors import ConfigurationError, RefusedError
+from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.entry import CURRENT, Limits
 
@@ -92,18 +92,11 @@ class IndexEntry:
     lastmod: datetime | None = None
 
 
-def render_index(
-    entries: Sequence[IndexEntry],
-    *,
-    comment: str | None = None,
-    stylesheet: str | None = None,
-    limits: Limits = CURRENT,
-) -> bytes:
+def render_index(entries: Sequence[IndexEntry], *, stylesheet: str | None = None, limits: Limits = CURRENT) -> bytes:
     """Return the bytes of an index. Its ``lastmod`` values are in UTC, to the second.
 
     Raises:
         RefusedError: The index has more entries, or more bytes, than the limits allow.
-        ConfigurationError: ``comment`` contains ``--``.
     """
     advice = f"{limits.name} profile); make the shards larger, or write one index per section (index='per_section')"
     if len(entries) > limits.max_sitemaps:
@@ -111,10 +104,6 @@ def render_index(
     parts = [_DECLARATION]
     if stylesheet:
         parts.append(f'<?xml-stylesheet type="text/xsl" href="{attribute(stylesheet)}"?>\n')
-    if comment:
-        if "--" in comment or comment.endswith("-"):
-            raise ConfigurationError(f"comment {comment!r}: XML allows no '--' in a comment and no '-' at its end")
-        parts.append(f"<!-- {comment} -->\n")
     parts.append(f'<sitemapindex xmlns="{NAMESPACE}">\n')
     for entry in entries:
         changed = "" if entry.lastmod is None else element("lastmod", lastmod.render(entry.lastmod))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from airflow_sitemaps.errors import ConfigurationError, RefusedError
+from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.protocol.entry import CURRENT, ORIGINAL, Limits
 from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 
@@ -21,10 +21,9 @@ ENTRIES = [
 
 
 def test_the_bytes() -> None:
-    assert render_index(ENTRIES, comment="generation 7", stylesheet="/style.xsl?a&b") == (
+    assert render_index(ENTRIES, stylesheet="/style.xsl?a&b") == (
         b'<?xml version="1.0" encoding="UTF-8"?>\n'
         b'<?xml-stylesheet type="text/xsl" href="/style.xsl?a&amp;b"?>\n'
-        b"<!-- generation 7 -->\n"
         b'<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
         b"<sitemap><loc>https://example.com/a-00001.xml.gz?x=1&amp;y=&apos;2&apos;</loc>"
         b"<lastmod>2024-05-01T10:30:15Z</lastmod></sitemap>\n"
@@ -36,7 +35,7 @@ def test_the_bytes() -> None:
 @pytest.mark.skipif(not XSD.exists(), reason="the schemas of sitemaps.org lie beside the project, not in it")
 def test_it_is_valid() -> None:
     schema = etree.XMLSchema(etree.parse(XSD))
-    schema.assertValid(etree.fromstring(render_index(ENTRIES, comment="x", stylesheet="/s.xsl")))
+    schema.assertValid(etree.fromstring(render_index(ENTRIES, stylesheet="/s.xsl")))
 
 
 def test_limits() -> None:
@@ -47,9 +46,3 @@ def test_limits() -> None:
     tight = Limits(name="tight", max_urls=1, max_byte_size=500, max_sitemaps=2_000)
     with pytest.raises(RefusedError, match=r"bytes for 1,001 sitemaps \(limit 500, tight profile\)"):
         render_index(many, limits=tight)
-
-
-@pytest.mark.parametrize("comment", ["a -- b", "ends in -"])
-def test_a_comment_that_xml_forbids(comment: str) -> None:
-    with pytest.raises(ConfigurationError, match="comment"):
-        render_index([], comment=comment)
