@@ -18,7 +18,6 @@ from airflow_sitemaps.ledger.join import Judged, RangeLedger, same_print_by_url
 from airflow_sitemaps.protocol.columnar.arrow import RowKeys, all_distinct, as_texts, decoded, spread_of, texts_of
 from airflow_sitemaps.protocol.columnar.batch import recent_texts
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, Rendered, render, render_lines
-from airflow_sitemaps.protocol.columnar.lastmod import value_of
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
 from airflow_sitemaps.protocol.gzip import Compressor, Preset
@@ -206,7 +205,7 @@ class FileWriter:
         urls = sum(map(len, pieces))
         judged = self._ledger.judge(pieces, self._keys, self._prints) if self._ledger is not None and urls else None
         body, sha256, byte_size = self._body.finish() if urls else (None, "", 0)
-        newest = (piece.lastmods.newest() for piece in pieces if piece.lastmods is not None)
+        listed = [piece.lastmods for piece in pieces if piece.lastmods is not None]
         rechecks = (piece.recheck_at for piece in pieces if piece.recheck_at is not None)
         level = self._survey.level
         prints, prefixes = sample([piece.loc for piece in pieces], level, spreads) if urls else (None, {})
@@ -219,13 +218,13 @@ class FileWriter:
             body=body,
             xml_sha256=sha256,
             xml_byte_size=byte_size,
-            newest_lastmod=max((text for text in newest if text is not None), default=None),
+            newest_lastmod=max(filter(None, (each.extreme(pc.max) for each in listed)), default=None),
             recheck_at=min(rechecks, default=None),
             sample_level=level if urls else 0,
             sample=prints,
             prefixes=prefixes,
-            lastmods=sum(len(p.lastmods.day) - p.lastmods.day.null_count for p in pieces if p.lastmods is not None),
-            oldest_lastmod=min(filter(None, map(_oldest, pieces)), default=None),
+            lastmods=sum(len(each.day) - each.day.null_count for each in listed),
+            oldest_lastmod=min(filter(None, (each.extreme(pc.min) for each in listed)), default=None),
             must=self._must(pieces),
             settled=self._settled,
             dropped=dict(self._tally.dropped),
@@ -299,16 +298,6 @@ class FileWriter:
             for piece in self._pieces
             for loc, element in zip(piece.loc.to_pylist(), self._body.render(piece).elements.to_pylist(), strict=True)
         )
-
-
-def _oldest(piece: Cleaned) -> str | None:
-    """Return the oldest lastmod of a piece: its day, and its time if it has one."""
-    lastmods = piece.lastmods
-    day = None if lastmods is None else pc.min(lastmods.day).as_py()
-    if lastmods is None or day is None:
-        return None
-    second = None if lastmods.second is None else pc.min(lastmods.second.filter(pc.equal(lastmods.day, day))).as_py()
-    return render_lastmod(value_of(day, second))
 
 
 def key_text(rows: pa.RecordBatch, number: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import lru_cache
@@ -55,12 +56,12 @@ class Lastmods:
         second = None if self.second is None else self.second.take(places)
         return replace(self, day=self.day.take(places), second=second)
 
-    def newest(self) -> str | None:
-        """Return the newest as W3C Datetime. On one day, a date-time is newer than a date."""
-        day = pc.max(self.day).as_py()
+    def extreme(self, extreme: Callable[[pa.Array], pa.Scalar]) -> str | None:
+        """Return the newest (``pc.max``) or oldest (``pc.min``) as W3C Datetime. On its day, a date-time goes before a date."""
+        day = extreme(self.day).as_py()
         if day is None:
             return None
-        second = None if self.second is None else pc.max(self.second.filter(pc.equal(self.day, day))).as_py()
+        second = None if self.second is None else extreme(self.second.filter(pc.equal(self.day, day))).as_py()
         return lastmod.render(value_of(day, second))
 
     def values(self) -> list[date | datetime | None]:
