@@ -202,9 +202,9 @@ def _of_section(index_url: str, name: str, section: SectionReport, now: datetime
         for change in lastmod.TRUST_KINDS:
             value = getattr(section.lastmod_trust, change)
             yield _measure(index_url, "lastmod_trust", value, section=name, change=change)
-    newest = _moment(section.newest_lastmod)
+    newest = lastmod.parse_or_none(section.newest_lastmod)
     if newest is not None:
-        yield _measure(index_url, "data_age", _age_s(newest, now), section=name)
+        yield _measure(index_url, "data_age", _age_s(lastmod.begins(newest), now), section=name)
 
 
 def of_error(index_url: str, error: Exception, *, ends_run: bool = True) -> Iterator[Measurement]:
@@ -267,14 +267,6 @@ def of_fetches(index_url: str, summary: Fetches) -> Iterator[Measurement]:
         for name, section in crawler.sections.items():
             for metric, value in (("files_fetched", section.current), ("files_late", section.late)):
                 yield _measure(index_url, metric, value, section=name or INDEX_SECTION, engine=engine)
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        value = lastmod.parse(text) if text else None
-    except lastmod.LastmodError:
-        return None
-    return None if value is None else lastmod.begins(value)
 
 
 def _age_s(moment: datetime, now: datetime) -> int:

@@ -105,6 +105,14 @@ def parse(text: str, timezone_name: str = "UTC") -> date | datetime | None:
     return in_utc(datetime.combine(day, clock, zoned))
 
 
+def parse_or_none(text: str | None, timezone_name: str = "UTC") -> date | datetime | None:
+    """Return a lastmod as ``parse`` does, or None also for a text that is none."""
+    try:
+        return parse(text or "", timezone_name)
+    except LastmodError:
+        return None
+
+
 def next_second(moment: datetime) -> datetime:
     """Return the next whole second: later than a moment, also where its clock has whole seconds only."""
     return moment.replace(microsecond=0) + timedelta(seconds=1)

@@ -6,7 +6,7 @@ import re
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.protocol import lastmod
@@ -106,15 +106,8 @@ def validate_index(
 
 def moment(entry: ReadEntry) -> datetime | None:
     """Return an entry's lastmod as a time in UTC, or None if it has no valid one."""
-    value = _read_date(entry.lastmod)
+    value = lastmod.parse_or_none(entry.lastmod)
     return None if value is None else lastmod.begins(value)
-
-
-def _read_date(written: str | None) -> date | datetime | None:
-    try:
-        return lastmod.parse(written or "")
-    except lastmod.LastmodError:
-        return None
 
 
 def _check_size(file: ReadUrlset, limits: Limits, findings: Findings) -> None:
@@ -158,7 +151,7 @@ def _check_lastmod(entry: ReadEntry, now: datetime, findings: Findings) -> None:
         check = "lastmod-xsd" if _W3C_DATE.fullmatch(written) else "lastmod-format"
         findings.note(check, f"line {entry.line}: {written[:60]!r}")
         return
-    value = _read_date(written)
+    value = lastmod.parse_or_none(written)
     if value is None:
         findings.note("lastmod-format", f"line {entry.line}: {written[:60]!r} is no date of the calendar")
     elif lastmod.is_future(value, now):
@@ -184,7 +177,7 @@ def _check_extensions(entry: ReadEntry, master: RowContext, findings: Findings) 
 
 
 def _check_age(entry: ReadEntry, published: str | None, now: datetime, findings: Findings) -> None:
-    value = _read_date(published)
+    value = lastmod.parse_or_none(published)
     if value is None:
         return
     age = now - lastmod.begins(value)

@@ -285,10 +285,7 @@ def _count(stratum: Stratum, candidate: Candidate, state: PageState, now: dateti
     if candidate.age == "new" and candidate.first_listed is not None:
         days = "" if state.crawled_at is None else str(max(0, (state.crawled_at - candidate.first_listed).days))
         tally(stratum.first_crawl, days)
-    try:
-        value = lastmod.parse(candidate.lastmod or "")
-    except lastmod.LastmodError:
-        return
+    value = lastmod.parse_or_none(candidate.lastmod)
     changed = None if value is None else lastmod.begins(value)
     if changed is not None and now - timedelta(days=RECENT_DAYS) <= changed <= now:
         is_later = state.crawled_at is not None and state.crawled_at >= changed

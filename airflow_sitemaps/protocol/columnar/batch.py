@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -232,7 +232,8 @@ def expired_articles(
     published = [None] * length if news is None else texts_of(as_texts(news))
     changes = [None] * length if lastmods is None else lastmods.values()
     for number, (text, changed) in enumerate(zip(published, changes, strict=True)):
-        value = _publication(text, context) or changed
+        given = publication_date(text) if text else None
+        value = lastmod.parse_or_none(given, context.timezone) or changed
         if value is None:
             continue
         end = lastmod.begins(value, context.timezone) + NEWS_WINDOW
@@ -245,14 +246,6 @@ def expired_articles(
         count_rows("news-age", mask, rows.locs, rows, context, tally)
     keeps = context.rulebook["news-age"] is Verdict.KEEP
     return (None, None) if keeps else (mask, min(leaves, default=None))
-
-
-def _publication(news_json: str | None, context: RowContext) -> date | datetime | None:
-    given = publication_date(news_json) if news_json else None
-    try:
-        return None if given is None else lastmod.parse(given, context.timezone)
-    except lastmod.LastmodError:
-        return None
 
 
 def rows_without_article(

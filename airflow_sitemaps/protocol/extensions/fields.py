@@ -125,10 +125,7 @@ class Addresses:
 
     def date(self, raw: str) -> str | None:
         """Return the date or date-time to write, or None if it is not valid. Without a zone, the section's zone applies."""
-        try:
-            read = lastmod.parse(raw, self.context.timezone)
-        except lastmod.LastmodError:
-            return None
+        read = lastmod.parse_or_none(raw, self.context.timezone)
         return None if read is None else lastmod.render(read)
 
 
