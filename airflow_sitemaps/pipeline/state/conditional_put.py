@@ -17,7 +17,9 @@ from airflow_sitemaps.ports import PutOutcomeError
 from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.ports import ObjectInfo, ObjectStore, PutMode
+    from typing_extensions import Unpack
+
+    from airflow_sitemaps.ports import Headers, ObjectInfo, ObjectStore, PutMode
 
 log = logging.getLogger(__name__)
 
@@ -73,23 +75,11 @@ def copy_verified(
     *,
     mode: PutMode,
     write_id: str,
-    content_type: str = JSON,
-    cache_control: str | None = None,
-    metadata: Mapping[str, str] = NO_METADATA,
+    **headers: Unpack[Headers],
 ) -> str:
     """Copy an object within the store like ``put_verified``. It is also refused if the source object changed."""
-    metadata = {**metadata, WRITE_ID: write_id}
-    copy = partial(
-        objects.copy,
-        source,
-        info,
-        key,
-        mode=mode,
-        metadata=metadata,
-        content_type=content_type,
-        cache_control=cache_control,
-    )
-    return _resolve_outcome(objects, key, write_id, copy)
+    headers["metadata"] = {**headers["metadata"], WRITE_ID: write_id}
+    return _resolve_outcome(objects, key, write_id, lambda: objects.copy(source, info, key, mode=mode, **headers))
 
 
 def _resolve_outcome(objects: ObjectStore, key: str, write_id: str, put: Callable[[], str]) -> str:
