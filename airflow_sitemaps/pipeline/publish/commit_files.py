@@ -35,7 +35,7 @@ from airflow_sitemaps.shards.layout import (
     index_entries,
     with_part,
 )
-from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, later, restore, succeed
+from airflow_sitemaps.shards.manifest import Manifest, PublicFile, later, restore, succeed
 from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ def are_to_change(sitemap: Sitemap, manifest: Manifest | None) -> bool:
 def too_many(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifest: Manifest | None) -> tuple[str, ...]:
     """Return a warning if a plan leads to more index files than Google reads for one site, or none."""
     most = sitemap.index_limits.max_sitemaps
-    shards = {name: sum(s.file is not None for s in was.shards) for name, was in _sections(manifest).items()}
+    published = manifest.sections if manifest is not None else {}
+    shards = {name: sum(s.file is not None for s in was.shards) for name, was in published.items()}
     shards |= {name: sum(action.digest.rows > 0 for action in plan.actions) for name, plan in plans.items()}
     of_present = [shards.get(section.name, 0) for section in sitemap.sections]
     recent = int(sitemap.recent is not None) + int(sitemap.gone is not None)
@@ -139,10 +140,6 @@ def too_many(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifest: Manif
         advice = f"Make shards larger (ShardPolicy(max_urls=)), or {elsewhere}"
     where = f"this comes to {count:,} index files at {sitemap.store.base_url}"
     return (f"{where}: Google reads at most {MAX_INDEXES} of one site. {advice}",)
-
-
-def _sections(manifest: Manifest | None) -> Mapping[str, SectionManifest]:
-    return manifest.sections if manifest is not None else {}
 
 
 def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> Mapping[str, ObjectInfo]:
