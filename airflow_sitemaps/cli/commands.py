@@ -46,15 +46,7 @@ def build(arguments: argparse.Namespace) -> Answer:
     """Plan, write and publish."""
     with _progress(arguments) as progress:
         try:
-            report = build_sitemap(
-                _rendered(arguments),
-                arguments.full,
-                sections=arguments.sections,
-                rebuild=arguments.rebuild,
-                allow=_allowed(arguments),
-                keep_lastmods=arguments.keep_lastmods,
-                progress=progress,
-            )
+            report = build_sitemap(_rendered(arguments), progress=progress, **_run_settings(arguments))
         except PartlyPublishedError as error:
             report = cast("Report", error.report)
     return _reported(report)
@@ -62,15 +54,7 @@ def build(arguments: argparse.Namespace) -> Answer:
 
 def plan(arguments: argparse.Namespace) -> Answer:
     """Explain the actions of a build. A refusal by a guard is part of the explanation, with exit status 1."""
-    request = stages.RunRequest(
-        sections=arguments.sections,
-        full=arguments.full,
-        rebuild=arguments.rebuild,
-        allow=_allowed(arguments),
-        keep_lastmods=arguments.keep_lastmods,
-        dry_run=True,
-        check_rows=arguments.check,
-    )
+    request = stages.RunRequest(**_run_settings(arguments), dry_run=True, check_rows=arguments.check)
     with _progress(arguments) as progress:
         plan = stages.plan(_rendered(arguments), request, progress=progress).plan
     lines = stages.explain(plan)
@@ -249,6 +233,12 @@ def _rendered(arguments: argparse.Namespace) -> Sitemap:
     except ConfigurationError as error:
         raise TargetError(f"--allow: {error}") from None
     return rendered(target.sitemap, SYSTEM_CLOCK.now(), {**target.params, **dict(arguments.param)})
+
+
+def _run_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of a run that ``build`` and ``plan`` have in common."""
+    names = ("sections", "full", "rebuild", "keep_lastmods")
+    return {name: getattr(arguments, name) for name in names} | {"allow": _allowed(arguments)}
 
 
 def _allowed(arguments: argparse.Namespace) -> tuple[str, ...]:
