@@ -188,20 +188,14 @@ def _indexes(sitemap: Sitemap, report: Mapping[str, Any]) -> list[Any]:
 
 def _output(name: DatasetName, counts: Mapping[str, Any], **facets: Any) -> Any:
     from openlineage.client.event_v2 import OutputDataset
-
-    return OutputDataset(namespace=name.namespace, name=name.name, outputFacets=_statistics(counts), **facets)
-
-
-def _statistics(counts: Mapping[str, Any]) -> dict[str, Any]:
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
 
-    if counts.get("rows") is None:
-        return {}
-    return {
-        "outputStatistics": statistics.OutputStatisticsOutputDatasetFacet(
+    measured: dict[str, Any] = {}
+    if counts.get("rows") is not None:
+        measured["outputStatistics"] = statistics.OutputStatisticsOutputDatasetFacet(
             rowCount=counts["rows"], size=counts.get("size"), fileCount=counts.get("files")
         )
-    }
+    return OutputDataset(namespace=name.namespace, name=name.name, outputFacets=measured, **facets)
 
 
 def _schema(columns: Iterable[str]) -> Any:
