@@ -121,24 +121,25 @@ async def kept_generations(request: Request, sitemap: DetachedSitemap) -> Respon
     return validated(request, etag, shard_map.generations.model_dump_json())
 
 
-FromGeneration = Annotated[int | None, Query(ge=1)]
-ToGeneration = Annotated[int | None, Query(ge=1, description="Without it: what the last run would publish, if blocked")]
+def pair_of(
+    from_generation: Annotated[int | None, Query(ge=1)] = None,
+    to_generation: Annotated[
+        int | None, Query(ge=1, description="Without it: what the last run would publish, if blocked")
+    ] = None,
+    run: Annotated[
+        str, Query(pattern=r"^[A-Za-z0-9_-]{0,100}$", description="A blocked or staged run to compare")
+    ] = "",
+) -> tuple[int | None, int | None, str]:
+    """Return two generations, or without both what ``run`` would publish, by default the run that was blocked last."""
+    return from_generation, to_generation, run
 
 
-BlockedRun = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,100}$", description="A blocked or staged run to compare")]
+Pair = Annotated[tuple[int | None, int | None, str], Depends(pair_of)]
 
 
-async def compared(
-    sitemap: overview.Overview,
-    from_generation: int | None,
-    to_generation: int | None,
-    run: str,
-    job: Callable[[ObjectStore, Compared], T],
-) -> T:
-    """Return the result of a job on two generations.
-
-    Without both it is on what ``run`` would publish, by default the run that was blocked last.
-    """
+async def compared(sitemap: overview.Overview, pair: Pair, job: Callable[[ObjectStore, Compared], T]) -> T:
+    """Return the result of a job on two generations."""
+    from_generation, to_generation, run = pair
     outcome = sitemap.snapshot.worst_outcome
     run = run or (outcome.store_run if outcome is not None else "")
     if to_generation is None and not run:
@@ -154,26 +155,16 @@ async def compared(
 
 
 @router.get("/sitemap/changes", responses={200: {"model": GenerationChanges | Unavailable}})
-async def changes(
-    sitemap: DetachedSitemap,
-    from_generation: FromGeneration = None,
-    to_generation: ToGeneration = None,
-    run: BlockedRun = "",
-) -> Response:
+async def changes(sitemap: DetachedSitemap, pair: Pair) -> Response:
     """Return the differences of two generations: by section, and by URL if only a few files differ."""
-    return uncached(await compared(sitemap, from_generation, to_generation, run, urls.changes))
+    return uncached(await compared(sitemap, pair, urls.changes))
 
 
 @router.get("/sitemap/changes.csv", response_class=Response)
-async def export_changes(
-    sitemap: DetachedSitemap,
-    from_generation: FromGeneration = None,
-    to_generation: ToGeneration = None,
-    run: BlockedRun = "",
-) -> Response:
+async def export_changes(sitemap: DetachedSitemap, pair: Pair) -> Response:
     """Return every URL that differs between two generations, as CSV."""
     try:
-        rows = await compared(sitemap, from_generation, to_generation, run, urls.url_rows)
+        rows = await compared(sitemap, pair, urls.url_rows)
     except StateUnavailableError as e:
         raise HTTPException(status.HTTP_409_CONFLICT, str(e)) from e
     return as_csv(csv_of(rows, ("change", "url")), "changes.csv")
