@@ -107,8 +107,8 @@ async def _one(states: StateReader, sitemap: Overview, url: str) -> SearchResult
         except ConfigurationError as e:
             raise StateUnavailableError(str(e)) from e
 
-    found = await states.run(file, f"find {url}", job)
-    return SearchResult(asset=sitemap.asset.uri, **found.to_dict())
+    result = await states.run(file, f"find {url}", job)
+    return SearchResult(asset=sitemap.asset.uri, **result.to_dict())
 
 
 MAX_FILES: Final = 200

@@ -106,7 +106,7 @@ def parse(text: str, timezone_name: str = "UTC") -> date | datetime | None:
 
 
 def parse_or_none(text: str | None, timezone_name: str = "UTC") -> date | datetime | None:
-    """Return a lastmod as ``parse`` does, or None also for a text that is none."""
+    """Return a lastmod as ``parse`` does, or None also for a text that is not one."""
     try:
         return parse(text or "", timezone_name)
     except LastmodError:

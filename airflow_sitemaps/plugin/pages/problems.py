@@ -179,29 +179,29 @@ def _sentence(text: str) -> str:
 
 
 def _of_verification(snapshot: Snapshot) -> Iterator[Problem]:
-    found, check = snapshot.verification, check_of(snapshot)
-    if found is None or check not in ("incomplete", "invalid", "invalid_before"):
+    verification, check = snapshot.verification, check_of(snapshot)
+    if verification is None or check not in ("incomplete", "invalid", "invalid_before"):
         return
     severity: Severity = "error" if check == "invalid" else "warning"
     if check == "incomplete":
-        strict = "Last verification failed because of warnings" if found.warnings else ""
+        strict = "Last verification failed because of warnings" if verification.warnings else ""
         title, next_step = strict or "Last verification did not finish", "Read the log of the verifying task."
     elif check == "invalid_before":
         title = "Verification found errors before the last run; that run may have corrected them"
         next_step = "Verify again."
     else:
-        title = f"Verification found {counted(found.errors, 'error')} in the published files"
+        title = f"Verification found {counted(verification.errors, 'error')} in the published files"
         next_step = "Trigger the publishing DAG: it restores files that were modified outside Airflow. Rebuild shards that stay invalid. Then verify again."
-    said = [f"{finding.where}: {finding.message}" for finding in found.failures[:2]]
-    more = found.errors + found.warnings - len(said)
+    said = [f"{finding.where}: {finding.message}" for finding in verification.failures[:2]]
+    more = verification.errors + verification.warnings - len(said)
     yield Problem(
         severity=severity,
         kind="unverified" if check == "incomplete" else "invalid",
         title=title,
         detail=_joined([*said, f"{more:,} more" if more > 0 and said else ""]),
         next_step=next_step,
-        **attributes(found, "dag_id", "run_id"),
-        failed_tasks=[FailedTask(task_id=found.task_id, map_index=-1)],
+        **attributes(verification, "dag_id", "run_id"),
+        failed_tasks=[FailedTask(task_id=verification.task_id, map_index=-1)],
     )
 
 
