@@ -1,7 +1,8 @@
 """Gone URLs: those that were listed, and whose rows left the source under unchanged code. Pure.
 
 A run may read some sections only. So the last word of each section about a URL, that it lists the URL or that the URL left
-it, is kept until every other section has taken part in a run since. The URL is gone if all these words are *left*.
+it, is kept until every other section has taken part in a run since. The URL is gone if all these words are *left*. A section
+that lists a URL only while others take no part leaves no word behind: one of those may have listed it all the time.
 """
 
 from __future__ import annotations
@@ -68,15 +69,17 @@ def next_gone(
     """Return the gone URLs after a run of the sections in ``moves``; ``everyone`` names all sections of the sitemap."""
     absent = frozenset(everyone) - moves.keys()
     words = {
-        url: replace(word, awaits=tuple(name for name in word.awaits if name not in moves))
+        url: replace(word, awaits=tuple(name for name in word.awaits if name in absent))
         for url, word in before.words.items()
-        if {*word.awaits} <= {*everyone}
+        if None in word.said.values() or {*word.awaits} <= {*everyone}
     }
 
     def say(url: str, section: str, left_at: datetime | None) -> None:
         word = words.get(url, LastWords(said={}, awaits=()))
-        awaits = tuple(sorted({*word.awaits, *absent}))
-        words[url] = LastWords(said={**word.said, section: left_at}, awaits=awaits)
+        said = {**word.said, section: left_at}
+        if left_at is not None and word.said.get(section, left_at) is None:
+            said = {name: at and left_at for name, at in word.said.items() if name != section}
+        words[url] = LastWords(said=said, awaits=tuple(sorted({*word.awaits, *absent})))
 
     listed = frozenset[str]().union(*(own.listed for own in moves.values()))
     for name, own in moves.items():
@@ -89,7 +92,7 @@ def next_gone(
     for url in [url for url, word in words.items() if not word.awaits]:
         said = words.pop(url).said
         moments = [at for at in said.values() if at is not None]
-        if len(moments) == len(said) and max(moments) + window > now:
+        if moments and len(moments) == len(said) and max(moments) + window > now:
             urls.setdefault(url, max(moments))
     newest = sorted(urls.items(), key=lambda item: (-item[1].timestamp(), item[0]))[:MOST_GONE]
     unsure = {name for name in before.unsure if name in everyone} - moves.keys()

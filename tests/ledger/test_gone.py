@@ -218,6 +218,36 @@ def test_a_url_that_moved_between_sections_in_partial_runs_is_not_gone():
     assert (shop.gone(), shop.waiting()) == ([], set())
 
 
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_section_that_lists_a_url_only_while_others_take_no_part_leaves_no_word(removed: bool):
+    """The row moves to the other section, and then back or away, before the first section takes part again."""
+    shop = Shop()
+    shop.build()
+    shop.rows["b"].append(row(3))
+    shop.build(sections=["b"])
+    shop.rows["b"].pop()
+    if removed:
+        shop.drop(3)
+    shop.build(sections=["b"])
+    assert shop.waiting() == {3}
+    shop.build()
+    assert shop.gone() == ([3] if removed else [])
+    assert shop.waiting() == set()
+
+
+def test_a_section_that_is_removed_does_not_take_the_words_of_others_with_it():
+    shop = Shop()
+    shop.rows["c"] = [row(200)]
+    shop.build()
+    shop.drop(3)
+    shop.rows["b"].append(row(3))
+    shop.build(sections=["b"])
+    del shop.rows["c"]
+    shop.settings["retired"] = ["c"]
+    shop.build()
+    assert shop.gone() == []
+
+
 def test_a_section_that_a_guard_refuses_says_nothing():
     shop = Shop(range(200), range(300, 500), guards=Guards(min_rows=10), shards=ShardPolicy(max_urls=50))
     shop.build()
