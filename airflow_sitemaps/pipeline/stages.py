@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.plan.partial_survey import remember_all
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, make_plan
 from airflow_sitemaps.pipeline.publish.new_pages import Canaries
-from airflow_sitemaps.pipeline.publish.promotion import roll_forward
+from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import adopted_names
 from airflow_sitemaps.pipeline.publish.publisher import Committed, commit, finish
 from airflow_sitemaps.pipeline.publish.questions import close, to_ask
@@ -382,8 +383,16 @@ def _report_refusal(
 
 
 def _unchanged(opened: OpenSitemap, run_plan: Plan, receipts: Sequence[Receipt] = (), **fields: Any) -> Report:
-    """Report that nothing changed, and sweep the files that are due."""
+    """Report that nothing changed, after an unfinished promotion is finished, and sweep the files that are due.
+
+    Raises:
+        OwnershipError: Another pipeline has the name of a file that is not promoted yet.
+        StoreError: The store failed, or the body of such a file is lost.
+    """
     current, swept = opened.state.current(), Swept()
+    if current is not None and current.manifest.origin in ("", run_plan.origin):
+        with suppress(SupersededError):  # the run that committed meanwhile finishes it
+            current = promote(opened, current)
     if current is not None and current.manifest.promoted:
         current, swept = sweep(opened, current)
     manifest = current.manifest if current is not None else None

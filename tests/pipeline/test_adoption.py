@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
-from airflow_sitemaps.errors import GuardError
-from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.errors import GuardError, OwnershipError, PartlyPublishedError, SourceError
+from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.adoption import adopt
+from airflow_sitemaps.pipeline.state.identity import STATE_ID
 from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE, World, row
 
@@ -175,3 +177,47 @@ def test_an_adoption_by_a_pipeline_that_has_published_counts_the_other_pipelines
     assert store.public.objects == before
     assert build(second, adopt=True, allow=["adopt=1"]).urls == 20
     assert build(first, adopt=True, allow=["adopt=1"]).urls == 100
+
+
+def test_after_an_adoption_without_a_section_its_old_names_are_not_given_to_new_files() -> None:
+    store, down = MemoryStore(base_url=BASE), [False]
+
+    def before(_operation: str) -> None:
+        if down[0]:
+            raise SourceError("down")
+
+    sections = [
+        Section("pages", MemorySourceConfig([row(key) for key in range(5)])),
+        Section("posts", MemorySourceConfig([row(key) for key in range(5, 10)], before=before)),
+    ]
+    sitemap = Sitemap(store, sections)
+    build(sitemap)
+    store.state.objects.clear()
+    down[0] = True
+    with pytest.raises(PartlyPublishedError):
+        build(sitemap, adopt=True, allow=["adopt"])
+    down[0] = False
+    assert build(sitemap).urls == 10
+    assert {"pages-00002.xml.gz", "posts-00002.xml.gz"} <= store.public.objects.keys()
+    assert crawl(store.open()).locs() == {row(key)["loc"] for key in range(10)}
+
+
+def test_no_run_is_unchanged_while_another_pipeline_has_the_name_of_a_new_file() -> None:
+    """Another pipeline puts an object under the name between the plan and the commit; an adoption replaces it."""
+    world = World([row(key) for key in range(5)], max_urls=5)
+    world.build()
+    world.rows += [row(key) for key in range(5, 10)]
+    planned = stages.plan(world.sitemap(), clock=world.clock)
+    receipts = [
+        stages.write(world.sitemap(), planned.key or "", batch.number, clock=world.clock).receipt_key
+        for batch in planned.plan.batches
+    ]
+    theirs = {STATE_ID: "another"}
+    world.store.public.put("pages-00002.xml.gz", b"theirs", mode=Overwrite(), metadata=theirs, content_type="text/xml")
+    with pytest.raises(OwnershipError, match="pages-00002"):
+        stages.publish(world.sitemap(), planned.key or "", receipts, clock=world.clock)
+    for request in ({}, {"full": True}):
+        with pytest.raises(OwnershipError, match=r"pages-00002.*adopt=True"):
+            world.build(**request)
+    assert world.build(adopt=True, allow=["adopt"]).result == "published"
+    assert crawl(world.store).locs() == {row(key)["loc"] for key in range(10)}

@@ -39,7 +39,9 @@ def plan_section(context: SectionContext, shared: SharedSurveys | None) -> Secti
     renamed = "" if fresh else _rename_cause(context)
     everything = fresh or renamed or _everything(context, configuration)
     narrowed = narrow(context, everything)
-    files = public_files.Drift() if before is None else public_files.find(context.store, before, context.listing)
+    files = public_files.Drift()
+    if context.manifest is not None and before is not None:
+        files = public_files.find(context.store, context.manifest, before, context.listing, context.request.rebuild)
     actions, survey = _actions(context, everything, fresh, renamed, narrowed, files, shared)
     carried = {t.carries for t in actions if t.carries is not None and t.kind is not Action.EMPTY}
     shards = before.shards if before is not None else ()

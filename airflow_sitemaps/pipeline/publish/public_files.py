@@ -62,11 +62,18 @@ def _read_etag(store: Store, name: str) -> str:
     return "" if stored is None else stored.info.etag
 
 
-def find(store: Store, state: SectionManifest, listing: Mapping[str, ObjectInfo]) -> Drift:
-    """Find the drift of a section.
+def find(
+    store: Store,
+    manifest: Manifest,
+    state: SectionManifest,
+    listing: Mapping[str, ObjectInfo],
+    rebuilt: Collection[str] = (),
+) -> Drift:
+    """Find the drift of a section, and which of its files to rebuild have no sound private body.
 
     A file is as it was promoted if its etag is. Size and metadata prove nothing, because another program can copy them.
-    A file whose promotion is not finished does not count as drift, unless its private body is missing or damaged.
+    A file whose promotion is not finished does not count as drift, unless its private body is missing or damaged, or
+    another pipeline has its name.
     """
     files: dict[int, str | None] = {}
     bodiless: set[int] = set()
@@ -74,16 +81,16 @@ def find(store: Store, state: SectionManifest, listing: Mapping[str, ObjectInfo]
     for position, shard in enumerate(state.shards):
         if shard.file is None:
             continue
-        body = store.state.head(shard.file.body) if shard.file.etag is None else None
-        if body is not None and body.byte_size == shard.file.byte_size:
-            continue  # the commit of this plan first finishes its promotion
         info = listing.get(shard.file.name)
-        if info is not None and info.etag == shard.file.etag:
-            continue
-        if info is not None:
+        if info is not None and info.etag != shard.file.etag:
             info = store.public.head(shard.file.name)  # a listing may be outdated, or hold no etag of the content
         if info is not None and info.etag == shard.file.etag:
+            if shard.file.name in rebuilt and not _is_sound(store, shard.file):
+                bodiless.add(position)
             continue
+        body = store.state.head(shard.file.body) if shard.file.etag is None else None
+        if body is not None and body.byte_size == shard.file.byte_size and not (info and is_of_another(info, manifest)):
+            continue  # the commit of this plan first finishes its promotion
         files[position] = None if info is None else info.etag
         what = "is gone" if info is None else f"was overwritten by another program (now {info.byte_size:,} bytes)"
         if not _is_sound(store, shard.file):
@@ -99,7 +106,7 @@ def repairs(
     """Find the files, of planned and other sections, that can be put again without their source."""
     damaged = []
     for name, state in manifest.sections.items() if manifest is not None else ():
-        for position in plans[name].drifted if name in plans else find(store, state, listing).files:
+        for position in plans[name].drifted if name in plans else find(store, manifest, state, listing).files:
             file = state.shards[position].file
             if file is None or file.etag is None or not _is_sound(store, file):
                 continue
@@ -110,11 +117,9 @@ def repairs(
 
 
 def taken(path: str, section: str, listing: Mapping[str, ObjectInfo], manifest: Manifest | None) -> tuple[str, ...]:
-    """Find names of a section's pattern that belong to other programs; new files skip their serials."""
+    """Find names of a section's pattern that new files skip: of other programs, of adopted and of departed files."""
     pattern = shard_names(path, section)
-    ours: set[str] = set()
-    if manifest is not None:
-        ours = {file.name for file in manifest.files()} | {d.key for d in manifest.departed if d.area == "public"}
+    ours = set() if manifest is None else {file.name for file in manifest.files()}
     return tuple(name for name in listing if name not in ours and pattern.fullmatch(name))
 
 

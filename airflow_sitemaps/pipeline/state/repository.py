@@ -135,7 +135,7 @@ class StateRepository:
         body = self.objects.get(file.body)
         if body is None:
             raise StoreContentError(
-                f"{self.objects.url(file.body)}, the body of {file.name}, is missing: rebuild the shard"
+                f"{self.objects.url(file.body)}, the body of {file.name}, is missing: run again with rebuild=[{file.name!r}]"
             )
         return gzip.decompress(body.body, max_byte_size=file.xml_byte_size)
 
