@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import NoReturn
 
 from airflow_sitemaps.errors import ConfigurationError
+
+LONGEST = timedelta(days=36_500)
+"""A hundred years: longer durations lead to times that a ``datetime`` cannot hold."""
 
 
 def _refuse(where: str, name: str, value: object, valid: str) -> NoReturn:
@@ -34,25 +37,30 @@ def whole_number(where: str, name: str, value: object, least: int) -> None:
 
 
 def duration(where: str, name: str, value: object, *, positive: bool = False) -> None:
-    """Refuse a value that is not a ``timedelta`` of at least zero, or above zero if ``positive`` is set."""
+    """Refuse a value that is not a ``timedelta`` from zero, or above zero if ``positive`` is set, to a hundred years."""
     zero = timedelta(0)
-    if not isinstance(value, timedelta) or value < zero or (positive and value == zero):
+    if not isinstance(value, timedelta) or not zero <= value <= LONGEST or (positive and value == zero):
         limit = "above zero" if positive else "of at least zero"
-        _refuse(where, name, value, f"a timedelta {limit}, like timedelta(days=2)")
+        _refuse(where, name, value, f"a timedelta {limit} and at most {LONGEST.days:,} days, like timedelta(days=2)")
 
 
 def texts(where: str, name: str, value: object) -> None:
-    """Refuse a value that is not a sequence of texts; a text alone is refused as well."""
-    if not hasattr(value, "__iter__"):
-        _refuse(where, name, value, "a list of texts")
-    if isinstance(value, (str, bytes)) or not all(isinstance(part, str) for part in value):
+    """Refuse a value that is not a list of texts. A text alone is refused as well, and so is what can be read only once."""
+    if isinstance(value, (str, bytes)):
         _refuse(where, name, value, f"a list of texts, like [{value!r}]")
+    instances(where, name, value, str, "texts")
 
 
 def flag(where: str, name: str, value: object) -> None:
     """Refuse a value that is neither True nor False."""
     if not isinstance(value, bool):
         _refuse(where, name, value, "True or False")
+
+
+def instances(where: str, name: str, value: object, kind: type, what: str) -> None:
+    """Refuse a value that is not a list, tuple or set of objects of a type, which the message calls ``what``."""
+    if not isinstance(value, Collection) or not all(isinstance(part, kind) for part in value):
+        _refuse(where, name, value, f"a list of {what}")
 
 
 def instance(where: str, name: str, value: object, kind: type) -> None:

@@ -83,9 +83,9 @@ class Section:
             raise ConfigurationError(
                 f"Section({self.name!r}, path={self.path!r}): give a relative folder that ends in '/', like 'de/'"
             )
-        if self.base_url is not None and not str(self.base_url).startswith(("http://", "https://")):
+        if self.base_url is not None and not re.fullmatch(r"https?://[^?#]*", str(self.base_url)):
             raise ConfigurationError(
-                f"{where}: base_url={self.base_url!r}; give an address like 'https://de.example.com/'"
+                f"{where}: base_url={self.base_url!r}; give an address like 'https://de.example.com/', without a query"
             )
         setting_checks.one_of(where, "kind", self.kind, ("pages", "news"))
         setting_checks.one_of(where, "format", self.format, ("xml", "text"))
@@ -256,8 +256,10 @@ class Sitemap:
 
     def _check_settings(self) -> None:
         where = "Sitemap"
-        for section in self.sections:
-            setting_checks.instance(where, "sections", section, Section)
+        if not hasattr(self.store, "open"):
+            raise ConfigurationError(f"{where}: store={self.store!r}; give a store, like S3Store('s3://…', base_url=…)")
+        setting_checks.instances(where, "sections", self.sections, Section, "sections")
+        setting_checks.instance(where, "rules", self.rules, Mapping)
         setting_checks.instance(where, "shards", self.shards, ShardPolicy)
         setting_checks.instance(where, "guards", self.guards, Guards)
         setting_checks.one_of(where, "index", self.index, ("one", "per_section"))

@@ -44,11 +44,26 @@ def sitemap(*sections: Section | str, index_name: str = "sitemap.xml", **setting
         ({"freshness": timedelta(0)}, "freshness=.*; give a timedelta above zero"),
         ({"must_list": ["about"]}, "must_list='about'; give an absolute URL, or one that begins with '/'"),
         ({"must_list": ["https://"]}, "must_list='https://'; give an absolute URL"),
+        ({"must_list": (each for each in ["/about"])}, "must_list=.*; give a list of texts"),
+        ({"retired": iter(["old"])}, "retired=.*; give a list of texts"),
+        ({"gone": timedelta.max}, "gone=.*; give a timedelta above zero and at most 36,500 days"),
+        ({"grace": timedelta(days=900_000)}, "grace=.*; give a timedelta of at least zero and at most 36,500 days"),
+        ({"rules": None}, "rules=None; give a Mapping"),
     ],
 )
 def test_a_sitemap_refuses_invalid_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         sitemap(**settings)
+
+
+def test_a_sitemap_needs_a_store_and_a_list_of_sections() -> None:
+    section, store = Section("pages", MemorySourceConfig([])), MemoryStore(base_url=BASE)
+    for sections in (section, None, (each for each in [section])):
+        with pytest.raises(ConfigurationError, match=r"sections=.*; give a list of sections"):
+            Sitemap(store, sections)  # type: ignore[arg-type]
+    for wrong in ("s3://bucket/public", None):
+        with pytest.raises(ConfigurationError, match=r"store=.*; give a store, like S3Store"):
+            Sitemap(wrong, [section])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -61,6 +76,8 @@ def test_a_sitemap_refuses_invalid_settings(settings: dict[str, Any], message: s
         {"change_detection": "watermrk"},
         {"path": "/de"},
         {"base_url": "www.example.com"},
+        {"base_url": "https://www.example.com/x?y=1"},
+        {"base_url": "https://www.example.com/#x"},
         {"guards": 0.1},
         {"shards": 50_000},
         {"rules": {"loc-hots": "fail"}},

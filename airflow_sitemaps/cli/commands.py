@@ -159,10 +159,13 @@ def robots(arguments: argparse.Namespace) -> Answer:
         raise TargetError("nothing has been published yet, so there is nothing to name in robots.txt: run build first")
     if arguments.file:
         path = Path(arguments.file)
-        before = path.read_bytes() if path.exists() else b""
-        after = robots_txt.merge(before, urls, name=sitemap.index_url)
-        if after != before:
-            path.write_bytes(after)
+        try:
+            before = path.read_bytes() if path.exists() else b""
+            after = robots_txt.merge(before, urls, name=sitemap.index_url)
+            if after != before:
+                path.write_bytes(after)
+        except OSError as error:
+            raise TargetError(f"--file {path}: {error.strerror}") from None
     return Answer(document={"sitemaps": list(urls)}, lines=robots_txt.lines(urls).splitlines())
 
 

@@ -81,6 +81,8 @@ def find(arguments: argparse.Namespace) -> Answer:
 def inventory(arguments: argparse.Namespace) -> Answer:
     """Count the listed URLs by age, or write them with what the ledger knows as Parquet files."""
     sitemap = load_target(arguments.target).sitemap
+    if arguments.to == "":
+        raise TargetError("--to '': give a folder or the address of a store's folder")
     if arguments.to is None:
         sections = count(list_inventory(sitemap))
         lines = [line for section in sections for line in _inventory_lines(section)]

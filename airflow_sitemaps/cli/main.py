@@ -183,7 +183,7 @@ def parser() -> argparse.ArgumentParser:
     duplicates.add_argument("--sections", type=_names, default=(), metavar="A,B", help="only these sections")
     _params(duplicates)
     text = "largest number of URLs of each section (20)"
-    duplicates.add_argument("--most", type=int, default=20, metavar="N", help=text)
+    duplicates.add_argument("--most", type=_rows, default=20, metavar="N", help=text)
     robots = _command(commands, "robots", "the Sitemap lines for robots.txt, printed, or put into a file")
     text = "write the lines between markers in this file; other lines do not change"
     robots.add_argument("--file", metavar="FILE", help=text)
@@ -318,12 +318,15 @@ def _yes(command: argparse.ArgumentParser) -> None:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not names:
+        raise argparse.ArgumentTypeError(f"{text!r}: write one name, or several with commas, or omit the option")
+    return names
 
 
 def _rows(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: write a number of rows, 1 or more")
+    if not re.fullmatch(r"0*[1-9]\d{0,11}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number of rows, from 1 to 999,999,999,999")
     return int(text)
 
 
@@ -341,13 +344,13 @@ def _pair(text: str) -> tuple[str, object]:
         raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
     try:
         return name, json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return name, value
 
 
 def _age(text: str) -> timedelta:
     """Parse an age such as ``90m``, ``26h`` or ``3d``."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([mhd])", text)
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([mhd])", text)
     if match is None or not float(match[1]):
         raise argparse.ArgumentTypeError(f"{text!r}: write a number of minutes, hours or days, like 90m, 26h or 3d")
     return timedelta(**{{"m": "minutes", "h": "hours", "d": "days"}[match[2]]: float(match[1])})

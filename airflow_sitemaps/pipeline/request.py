@@ -57,14 +57,15 @@ def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:
     if unknown:
         names = ", ".join(section.name for section in sitemap.sections)
         raise RequestError(f"there is no section {', '.join(unknown)}; the sections are {names}")
-    dated = [section.name for section in sitemap.sections if section.observed]
+    chosen_sections = tuple(s for s in sitemap.sections if not request.sections or s.name in request.sections)
+    dated = [section.name for section in chosen_sections if section.observed]
     if undated := sorted(set(request.keep_lastmods) - set(dated)):
         names = ", ".join(dated) or "none"
         raise RequestError(
-            f"keep_lastmods: {', '.join(undated)} is no section with observed dates; those are: {names}. Give "
+            f"keep_lastmods: {', '.join(undated)} is no section of this run with observed dates; those are: {names}. Give "
             "lastmod=Observed(…) to its source, or omit it"
         )
-    return tuple(s for s in sitemap.sections if not request.sections or s.name in request.sections)
+    return chosen_sections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

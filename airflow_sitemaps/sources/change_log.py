@@ -11,6 +11,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.setting_checks import LONGEST
 from airflow_sitemaps.sources.columns import TIMES, Column, Kind
 from airflow_sitemaps.sources.user_texts import are_columns, is_absent_or_text, name_parts, rendered_text
 
@@ -75,8 +76,10 @@ class ChangeLog:
         if self.key is not None and not are_columns(self.key):
             raise SourceConfigurationError(f"ChangeLog(key={self.key!r}): give one column, or several different ones")
         self._check_overlap()
-        if not isinstance(self.full_every, timedelta) or self.full_every <= timedelta(0):
-            raise SourceConfigurationError(f"ChangeLog(full_every={self.full_every!r}): give a positive timedelta")
+        if not isinstance(self.full_every, timedelta) or not timedelta(0) < self.full_every <= LONGEST:
+            raise SourceConfigurationError(
+                f"ChangeLog(full_every={self.full_every!r}): give a positive timedelta of at most {LONGEST.days:,} days"
+            )
 
     def _check_position(self) -> None:
         if self.asks_since and self.newest is None:

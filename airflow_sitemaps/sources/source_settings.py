@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -111,6 +111,9 @@ class SourceSettings(EntryColumns):
         for table in (self.table, self.materialize):
             if table is not None:
                 name_parts(table)
+        for name in ("page", "session"):
+            if not isinstance(getattr(self, name), Collection):
+                raise self._refusal(name, "give a list of texts")
         self._check_loc()
         self._check_key()
         self._check_group()
@@ -122,6 +125,8 @@ class SourceSettings(EntryColumns):
         self._check_change_log()
 
     def _check_loc(self) -> None:
+        if self.loc is None:
+            raise self._refusal("loc", "give a column, or a template like '/p/{slug}'")
         if "{" not in self.loc and "}" not in self.loc:
             return
         try:

@@ -397,6 +397,31 @@ def test_names_that_do_not_exist_are_wrong_use(arguments: tuple[str, ...], said:
     assert said in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("build", "--sections", ""), "argument --sections: '': write one name"),
+        (("build", "--sections", "products", "--rebuild", "pages-00001"), "is not a shard of this run's sections"),
+        (("build", "--sections", "products", "--keep-lastmods", "pages"), "no section of this run with observed dates"),
+        (("duplicates", "--most", "0"), "from 1 to 999,999,999,999"),
+        (("plan", "--check", "9" * 30), "from 1 to 999,999,999,999"),
+        (("status", "--max-age", "9" * 12 + "d"), "write a number of minutes, hours or days"),
+        (("inventory", "--to", ""), "give a folder or the address"),
+        (("robots", "--file", "/"), "--file /: Is a directory"),
+        (("robots", "--file", "/no/such/folder/robots.txt"), "No such file or directory"),
+    ],
+)
+def test_wrong_arguments_are_wrong_use(arguments: tuple[str, ...], said: str, shop: Shop) -> None:
+    shop.json("build", shop.target)
+    try:
+        status, _, err = shop.shell(arguments[0], shop.target, *arguments[1:])
+    except SystemExit as ended:  # of argparse
+        err = shop.capture.readouterr().err
+        status = ended.code
+    assert status == (1 if "this run" in said else 2)
+    assert said in err
+
+
 def test_status_says_whether_a_run_succeeded_lately(shop: Shop) -> None:
     assert shop.json("status", shop.target, "--max-age", "26h", status=1)["fresh"] is False
     shop.json("build", shop.target)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps.errors import ConflictError
-from airflow_sitemaps.pipeline import stages
+from airflow_sitemaps.pipeline import find, stages
 from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.layout import ShardPolicy
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import World, row
@@ -152,6 +153,18 @@ def test_the_next_run_surveys_a_table_whose_version_a_full_run_read_beside_anoth
 
     assert world.crawl().entries() == world.rebuilt().entries()
     assert world.build().result == "unchanged"
+
+
+def test_a_rebuild_stores_a_body_that_is_lost() -> None:
+    world = World([row(key) for key in range(20)])
+    world.build()
+    file = next(iter(StateRepository(world.store.state).published().files()))
+    del world.config.state.objects[file.body]
+    assert world.build().result == "unchanged"
+    assert world.build(rebuild=[file.name]).shards.rewritten == 1
+    assert all(found.listed for found in (find(world.sitemap(), row(key)["loc"]) for key in range(20)))
+    assert world.build().result == "unchanged"
+    assert world.crawl().locs() == {row(key)["loc"] for key in range(20)}
 
 
 def test_a_rebuild_is_published_though_others_published_meanwhile() -> None:

@@ -206,13 +206,15 @@ def check_null_keys(sitemap: Sitemap, section: Section, plan: SectionPlan) -> No
 
 def _rebuilt(request: RunRequest, manifest: Manifest | None) -> tuple[str, ...]:
     """Return the file names of the shards to write again. A request may name a shard without its ending."""
-    file_names = [file.name for file in manifest.files()] if manifest is not None else []
+    sections = {} if manifest is None else manifest.sections
+    own = [section for name, section in sections.items() if not request.sections or name in request.sections]
+    file_names = [file.name for section in own for file in section.files()]
     names = {name.removesuffix(".xml.gz").removesuffix(".txt.gz"): name for name in file_names}
     names |= {name: name for name in file_names}
     unknown = sorted(set(request.rebuild) - set(names))
     if unknown:
         raise RequestError(
-            f"rebuild: {', '.join(unknown)} is not a shard of this sitemap; names look like {sorted(file_names)[:2]}"
+            f"rebuild: {', '.join(unknown)} is not a shard of this run's sections; names look like {sorted(file_names)[:2]}"
         )
     return tuple(names[name] for name in request.rebuild)
 

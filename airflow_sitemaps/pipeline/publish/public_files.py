@@ -104,8 +104,10 @@ def repairs(
     store: Store, manifest: Manifest | None, plans: Mapping[str, SectionPlan], listing: Mapping[str, ObjectInfo]
 ) -> tuple[Repair, ...]:
     """Find the files, of planned and other sections, that can be put again without their source."""
-    damaged = []
-    for name, state in manifest.sections.items() if manifest is not None else ():
+    damaged: list[Repair] = []
+    if manifest is None:
+        return ()
+    for name, state in manifest.sections.items():
         for position in plans[name].drifted if name in plans else find(store, manifest, state, listing).files:
             file = state.shards[position].file
             if file is None or file.etag is None or not _is_sound(store, file):
