@@ -386,7 +386,7 @@ def test_observed_dates_imply_a_ledger_and_are_part_of_the_sources_identity():
     assert source.identity()["lastmod"] == {"observed": ["title"], "initial": "born"}
     assert SqlSource.restored(source.resolved()) == source
     assert source.field_columns == {"lastmod": "born"}
-    with pytest.raises(RequestError, match="is no section with observed dates"):
+    with pytest.raises(RequestError, match="is no section of this run with observed dates"):
         World([row(1)]).build(keep_lastmods=["pages"])
 
 
