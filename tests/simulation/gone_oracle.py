@@ -80,6 +80,9 @@ class GoneOracle:
         if new.gone is None or before.unsure or gone.unsure:
             return
         for loc, (name, shard) in left.items():
+            word = before.words.get(loc)
+            if word is not None and word.said.get(name, new.committed_at) is None:
+                continue  # listed only while other sections took no part, one of which may list it: a stated limit
             must = self._must_leave(loc, name, shard, plan.sections.get(name), new)
             if must and loc not in gone.urls and loc not in gone.words:
                 raise WrongGoneError(f"{loc} left {name} for good and is not named")
