@@ -204,7 +204,7 @@ def retry_after(value: str, now: datetime | None = None) -> float | None:
         return float(text[:9])
     try:
         at = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     at = at if at.tzinfo else at.replace(tzinfo=timezone.utc)
     return max(0.0, (at - (now or datetime.now(timezone.utc))).total_seconds())
@@ -222,9 +222,10 @@ def password(conn_id: str, what: str) -> str:
 def password_and_extra(conn_id: str, what: str) -> tuple[str, dict[str, Any]]:
     """Return the password and the extra of an Airflow connection. Raise the same errors as ``password``."""
     connection = _connection(conn_id, what)
-    if not connection.password:
+    secret = str(connection.password or "").strip()  # a secrets backend may add a line end
+    if not secret:
         raise ConfigurationError(f"connection {conn_id!r} has no password. Set {what} as its password")
-    return str(connection.password), connection.extra_dejson
+    return secret, connection.extra_dejson
 
 
 def _connection(conn_id: str, what: str) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import queue
+import re
 import socket
 import ssl
 import threading
@@ -180,6 +181,7 @@ USER_AGENT: Final = "airflow-sitemaps (Apache Airflow provider)"
 MAX_REDIRECTS: Final = 5
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _READ_BYTE_SIZE: Final = 64 * 1024
+_HEADER_VALUE: Final = re.compile(r"[^\x00\r\n\u0100-\U0010ffff]*")
 _SAFE: Final = "%/:?#[]@!$&'()*+,;=~-._"
 
 
@@ -232,7 +234,8 @@ class HttpClient:
             if len(chain) > MAX_REDIRECTS:
                 raise FetchError(f"{chain[0]}: more than {MAX_REDIRECTS} redirects")
             try:
-                current = urljoin(current, quote(target, safe=_SAFE))
+                # A header is read as Latin-1, so this gives the bytes that the server sent.
+                current = urljoin(current, quote(target.encode("latin-1", "replace"), safe=_SAFE))
             except ValueError as error:
                 raise FetchError(f"{chain[0]}: redirects to {target[:200]!r}, which is not a URL") from error
             if current in chain:
@@ -260,15 +263,18 @@ class HttpClient:
     ) -> Fetched:
         addresses = self._addresses(destination, deadline)
         own = self.headers if self.origin and self.rules.destination(self.origin).is_same_host(destination) else {}
+        sent = {"Host": destination.authority, "User-Agent": self.user_agent, "Accept": "*/*", **own, **headers}
+        for name, value in sent.items():
+            if not _HEADER_VALUE.fullmatch(value):  # http.client would say the value, which may be a secret
+                raise AccessError(
+                    f"{destination.host}: the value of the header {name!r} has a line end, or a character that no header may have"
+                )
         connection = _Connection(destination, addresses, self, deadline)
         watch = threading.Timer(max(0.0, deadline - time.monotonic()), connection.abort)
         watch.daemon = True
         watch.start()
         try:
-            connection.request(
-                method, destination.target, body=body,
-                headers={"Host": destination.authority, "User-Agent": self.user_agent, "Accept": "*/*", **own, **headers},
-            )  # fmt: skip
+            connection.request(method, destination.target, body=body, headers=sent)
             with connection.getresponse() as response:
                 body_read = self._body(response, url)
             if connection.aborted:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from airflow_sitemaps import http as client_module
-from airflow_sitemaps.http import AccessRules, FetchError, HttpClient, is_public
+from airflow_sitemaps.http import AccessError, AccessRules, FetchError, HttpClient, is_public
 from tests.support.website import Page, Site, serving
 
 if TYPE_CHECKING:
@@ -53,6 +53,20 @@ def test_nothing_secret_is_sent(site: Site, monkeypatch: pytest.MonkeyPatch) -> 
     assert client().get(f"{site.base}/a").address == f"{site.base}/b"
     for _, _, headers, _ in site.asked:
         assert set(headers) == {"host", "user-agent", "accept", "accept-encoding"}
+
+
+@pytest.mark.parametrize("value", ["Bearer secret\n", "Bearer secret\r\nX: 1", "Bearer secret\u2028"])
+def test_a_header_value_that_cannot_be_sent_is_not_shown(site: Site, value: str) -> None:
+    with pytest.raises(AccessError, match="the value of the header 'Authorization' has a line end") as caught:
+        client().send("GET", f"{site.base}/a", headers={"Authorization": value})
+    assert "secret" not in str(caught.value)
+    assert site.asked == []
+
+
+def test_a_redirect_to_an_address_that_is_not_encoded_is_followed(site: Site) -> None:
+    site.pages["/a"] = Page(b"", 302, {"Location": "/m\u00c3\u00bcnchen"})  # the bytes of UTF-8, as Latin-1
+    site.pages["/m%C3%BCnchen"] = Page(b"x")
+    assert client().get(f"{site.base}/a").status == 200
 
 
 def test_a_body_is_sent_and_its_redirect_not_followed(site: Site) -> None:
