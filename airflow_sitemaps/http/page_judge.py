@@ -104,8 +104,13 @@ class RobotsCache:
             response = self._fetcher.get(address)
         except (FetchError, StoreError):
             response = NOT_FOUND
-        body = response.body[: robots.MAX_BYTE_SIZE] if response.status == 200 else b""
-        return robots.read(body.decode("utf-8", "replace"))
+        return robots.read(robots_text(response))
+
+
+def robots_text(response: Fetched) -> str:
+    """Return the text of a robots.txt; empty if there is none."""
+    body = _decoded(response) if response.status == 200 else b""
+    return body[: robots.MAX_BYTE_SIZE].decode("utf-8", "replace")
 
 
 MAX_HTML_BYTE_SIZE: Final = 512 * 1024
@@ -118,6 +123,9 @@ MAX_PROBES: Final = 20
 """Number of hosts and folders whose answer for a URL that cannot exist is requested."""
 
 _CANONICAL_HEADER: Final = re.compile(r"""<([^<>]*)>\s*;[^,<]*\brel\s*=\s*["']?canonical\b""", re.IGNORECASE)
+_CRAWLER: Final = re.compile(r"[a-z*][\w-]*")
+_VALUED: Final = ("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after")
+"""Directives of ``X-Robots-Tag`` that have a value after a colon, as the name of a crawler has."""
 _NUMBER: Final = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])\d+")
 _WORD: Final = re.compile(r"\w+")
 _CHARSET: Final = re.compile(r"charset=[\"']?([A-Za-z0-9_-]{1,40})", re.IGNORECASE)
@@ -260,7 +268,7 @@ def _directives(header: str, crawler: str) -> set[str]:
     applies = True
     for part in header.lower().split(","):
         name, colon, rest = part.partition(":")
-        if colon and name.strip() != "unavailable_after":
+        if colon and _CRAWLER.fullmatch(name.strip()) and name.strip() not in _VALUED:
             applies = name.strip() == crawler.lower()
             part = rest  # noqa: PLW2901 - the directive without the name
         if applies:
@@ -268,13 +276,18 @@ def _directives(header: str, crawler: str) -> set[str]:
     return directives
 
 
+def _decoded(response: Fetched) -> bytes:
+    """Return a body without its compression; nothing if that is damaged."""
+    if response.headers.get("content-encoding", "").strip().lower() not in ("gzip", "x-gzip"):
+        return response.body
+    try:
+        return gzip.decompress(response.body, max_byte_size=MAX_PAGE_BYTE_SIZE)
+    except InvalidSitemapError:
+        return b""
+
+
 def _html(page: Fetched) -> str:
-    body = page.body
-    if page.headers.get("content-encoding", "").strip().lower() in ("gzip", "x-gzip"):
-        try:
-            body = gzip.decompress(body, max_byte_size=MAX_PAGE_BYTE_SIZE)
-        except InvalidSitemapError:
-            return ""
+    body = _decoded(page)
     declared = _CHARSET.search(page.headers.get("content-type", ""))
     try:
         return body[:MAX_HTML_BYTE_SIZE].decode(declared[1] if declared else "utf-8", "replace")

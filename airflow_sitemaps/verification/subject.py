@@ -13,7 +13,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError
-from airflow_sitemaps.http.page_judge import NOT_FOUND, Fetcher
+from airflow_sitemaps.http.page_judge import NOT_FOUND, Fetcher, robots_text
 from airflow_sitemaps.protocol import robots
 from airflow_sitemaps.verification.result import Verification, VerificationOptions
 
@@ -355,7 +355,7 @@ def _robots_faults(fetcher: Fetcher, urls: Sequence[str], indexes: Sequence[str]
         response = fetcher.get(where)
     except FetchError:
         return []
-    text = response.body.decode("utf-8", "replace") if response.status == 200 else ""
+    text = robots_text(response)
     named = robots.read(text).sitemaps
     faults = [
         f"{where}: it names {len(named)} sitemaps, and not {url}" for url in indexes if named and url not in named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
@@ -10,6 +11,8 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError
+from airflow_sitemaps.http.page_judge import RobotsCache
+from airflow_sitemaps.protocol.robots import read as robots_of
 from airflow_sitemaps.verification.subject import ServedIndex, served_faults, served_indexes
 from tests.support.environment import BASE, World, row
 
@@ -21,7 +24,7 @@ class Cache:
     """A cache in front of the store: it serves what it last fetched until it is purged."""
 
     world: World
-    kept: dict[str, bytes] = field(default_factory=dict)
+    kept: dict[str, bytes | Fetched] = field(default_factory=dict)
     error: Exception | None = None
     status: int = 200
 
@@ -30,7 +33,8 @@ class Cache:
             raise self.error
         if url not in self.kept:
             self.kept[url] = self.world.public()[url.removeprefix(BASE)][0]
-        return Fetched(status=self.status, body=self.kept[url])
+        kept = self.kept[url]
+        return kept if isinstance(kept, Fetched) else Fetched(status=self.status, body=kept)
 
 
 def served(world: World, cache: Cache) -> ServedIndex:
@@ -113,7 +117,7 @@ ROBOTS = f"{BASE}robots.txt"
 ALLOWING = f"User-agent: *\nDisallow: /cart\nSitemap: {INDEX}\n".encode()
 
 
-def faults(world: World, cache: Cache, robots: bytes = ALLOWING) -> list[str]:
+def faults(world: World, cache: Cache, robots: bytes | Fetched = ALLOWING) -> list[str]:
     cache.kept[ROBOTS] = robots
     store, now = world.sitemap().store, world.clock.now()
     return served_faults(store, cache, now, settled=timedelta(hours=1), draw=Random(7))
@@ -175,7 +179,14 @@ def test_a_shard_that_has_just_changed_may_be_served_from_a_cache() -> None:
         (f"Sitemap: {BASE}old.xml", f"it names 1 sitemaps, and not {INDEX}"),
     ],
 )
-def test_a_line_of_robots_txt_that_disallows_what_is_listed_is_named(robots: str, fault: str) -> None:
-    (only,) = faults(*settled_world(), robots.encode())
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_line_of_robots_txt_that_disallows_what_is_listed_is_named(robots: str, fault: str, compressed: bool) -> None:
+    world, cache = settled_world()
+    headers = {"content-encoding": "gzip"} if compressed else {}
+    body = gzip.compress(robots.encode()) if compressed else robots.encode()
+    (only,) = faults(world, cache, Fetched(status=200, body=body, headers=headers))
     assert only.startswith(ROBOTS)
     assert fault in only
+    cached, page = RobotsCache(cache).robots_of(INDEX), f"{BASE}p/1"
+    assert cached.sitemaps == robots_of(robots).sitemaps
+    assert cached.allows(page, "Googlebot") == robots_of(robots).allows(page, "Googlebot")
