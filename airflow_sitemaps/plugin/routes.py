@@ -157,7 +157,7 @@ def one_history(
     session: SessionDep,
     readable: ReadableDags,
     limit: Annotated[int, Query(ge=1, le=events.MAX_HISTORY)] = events.MAX_HISTORY,
-    before: Annotated[int | None, Query(ge=1)] = None,
+    before: Annotated[int | None, Query(ge=1, le=(1 << 63) - 1)] = None,
 ) -> Response:
     """Return the runs for the charts, oldest first. The browser revalidates the response by its ETag."""
     body = runs.history_of(session, sitemap, readable, limit=limit, before=before).model_dump_json()
@@ -170,7 +170,7 @@ def one_run_table(
     session: SessionDep,
     readable: ReadableDags,
     limit: Annotated[int, Query(ge=1, le=runs.MAX_RUNS)] = 25,
-    before: Annotated[int | None, Query(ge=1)] = None,
+    before: Annotated[int | None, Query(ge=1, le=(1 << 63) - 1)] = None,
 ) -> runs.RunTable:
     """Return the runs that published or should have published, newest first."""
     return runs.run_table(session, sitemap, readable, limit=limit, before=before)
@@ -240,7 +240,7 @@ def act(
     if not may_trigger(user, dag_id):
         raise HTTPException(status.HTTP_403_FORBIDDEN, f"Forbidden: you may not trigger {dag_id}")
     try:
-        conf = actions.conf_of(body, available)
+        conf = actions.conf_of(body, available, [section.name for section in sitemap.snapshot.sections])
         note = f"Started from the page Sitemaps: {body.action}"
         run_id = actions.trigger(session, available.dag_id, conf, user=user.get_name(), note=note)
     except actions.ActionRefusedError as e:

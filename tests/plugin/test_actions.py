@@ -182,6 +182,51 @@ def test_an_action_is_a_run_of_its_dag(
     assert note == f"Started from the page Sitemaps: {wish['action']}"
 
 
+@pytest.mark.parametrize(
+    ("wish", "own", "others"),
+    [
+        ({"action": "allow", "permits": ["shrink:products"]}, {"allow": ("shrink:products",)}, {"allow": ()}),
+        ({"action": "rebuild", "shards": ["products-00001"]}, {"rebuild": ("products-00001",)}, {"rebuild": ()}),
+        ({"action": "full", "sections": ["products"]}, {"full": True, "sections": ("products",)}, None),
+        ({"action": "full"}, {"full": True, "sections": ("products", "posts")}, None),
+        ({"action": "plan"}, {"dry_run": True, "sections": ("products", "posts")}, None),
+        ({"action": "run"}, {"allow": ()}, {"allow": ()}),
+    ],
+)
+def test_an_action_concerns_one_of_the_sitemaps_of_a_dag(wish: Any, own: Any, others: Any, tmp_path: Path) -> None:
+    def sitemap(name: str) -> Sitemap:
+        source = MemorySourceConfig([{"id": 1, "loc": f"https://{name}.example/1"}])
+        sections = [Section("products", source), Section("posts", source)]
+        return Sitemap(LocalStore(tmp_path / name, base_url=f"https://{name}.example/"), sections)
+
+    with DAG("two", schedule=None, max_active_runs=1, default_args={"retries": 0}):
+        mine, theirs = (SitemapTaskGroup(name, sitemap(name)) for name in ("de", "fr"))
+    available = AvailableAction(action=wish["action"], dag_id="two", group="de")
+    conf = conf_of(ActionRequest(asset="", **wish), available, ["products", "posts"])
+    for group, expected in ((mine, own), (theirs, others)):
+        request = group.plan.request(conf)
+        if expected is None:
+            assert request is None
+        else:
+            assert {name: getattr(request, name) for name in expected} == expected
+
+
+def test_the_group_of_a_sitemap_is_known_to_its_page(session: Session, admin: Client, tmp_path: Path) -> None:
+    source = MemorySourceConfig([{"id": 1, "loc": "https://grouped.example/1"}])
+    sitemaps = [
+        Sitemap(LocalStore(tmp_path / name, base_url=f"https://grouped.example/{name}/"), [Section("pages", source)])
+        for name in ("de", "fr")
+    ]
+    with DAG("grouped", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
+        for name, sitemap in zip(("de", "fr"), sitemaps, strict=True):
+            SitemapTaskGroup(name, sitemap)
+    sync(dag)
+    wish = {"asset": str(sitemaps[1].asset.uri), "action": "allow", "permits": ["shrink:pages"]}
+    answer = admin.post("api/actions", wish)
+    assert answer.status_code == 201, answer.text
+    assert conf_of_run("grouped", answer.json()["run_id"])[0]["allow"] == ["shrink:fr/pages"]
+
+
 def test_the_page_offers_what_can_be_done(admin: Client, viewer: Client, acting: str) -> None:
     mine = {o["action"]: o for o in admin.get("api/sitemap", asset=acting).json()["actions"]}
     theirs = {o["action"]: o for o in viewer.get("api/sitemap", asset=acting).json()["actions"]}

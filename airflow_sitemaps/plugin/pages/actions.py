@@ -52,6 +52,8 @@ class AvailableAction(StrictModel):
     paused: bool = False
     allowed: bool = False
     param: Annotated[str, Field(exclude=True)] = ""
+    # The task group of the sitemap if the DAG publishes several; None otherwise.
+    group: Annotated[str | None, Field(exclude=True)] = None
 
 
 Texts = Annotated[list[Annotated[str, Field(max_length=500)]], Field(max_length=1_000)]
@@ -115,8 +117,20 @@ def _rollback(known: Sequence[DagProfile]) -> AvailableAction:
     return AvailableAction(action="rollback", possible=False, why_not=ADD_ROLLBACK)
 
 
-def conf_of(request: ActionRequest, available: AvailableAction) -> dict[str, Any]:
-    """Return the params of the run that performs a request, or raise ActionRefusedError."""
+def conf_of(request: ActionRequest, available: AvailableAction, sections: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the params of the run that performs a request, or raise ActionRefusedError.
+
+    A name without a task group is every group's. So all names get the sitemap's group where the DAG publishes several
+    sitemaps, and a request without names is one for all ``sections`` of this sitemap.
+    """
+    if available.group is not None:
+        own = f"{available.group}/"
+        changes = {
+            "sections": [own + name for name in request.sections or sections],
+            "shards": [own + name for name in request.shards],
+            "permits": [permit.replace(":", f":{own}", 1) for permit in request.permits],
+        }
+        request = request.model_copy(update=changes)
     if not available.possible:
         raise ActionRefusedError(available.why_not)
     if request.action == "plan":
@@ -155,7 +169,12 @@ def actions_of(session: Session, overview: Overview) -> list[AvailableAction]:
     profiles = dag_profiles(session, overview.tasks.dags)
     paused = {dag_id: dag.paused for dag_id, dag in dags_by_id(session, profiles).items()}
     others = [profile for dag_id, profile in sorted(profiles.items()) if dag_id != publisher and dag_id in paused]
-    return available_actions(profiles.get(publisher), [_own_tasks(p, overview) for p in others], paused)
+    actions = available_actions(profiles.get(publisher), [_own_tasks(p, overview) for p in others], paused)
+    if publisher not in profiles or len(profiles[publisher].of_kind("plan")) < 2:
+        return actions
+    groups = (task_id.rpartition(".")[0] for dag_id, task_id in overview.tasks.publish if dag_id == publisher)
+    changes = {"group": next(groups, None)}
+    return [each.model_copy(update=changes) if each.dag_id == publisher else each for each in actions]
 
 
 def _own_tasks(profile: DagProfile, overview: Overview) -> DagProfile:
