@@ -128,11 +128,15 @@ class IndexNowOperator(AnnouncingOperator):
         site, sender = indexnow.indexnow(self.conn_id), self.sender()
         key_reader = (self.http or indexnow.key_reader()) if self.check_key else None
         if published is None:
-            urls = list(self.urls[:])
+            if not isinstance(self.urls, Sequence) or isinstance(self.urls, str):
+                raise ConfigurationError(f"IndexNowOperator({self.task_id!r}): urls={self.urls!r}; give a list of URLs")
+            urls = [str(url) for url in self.urls]
             if key_reader is not None:
                 indexnow.require_key_files(site, urls, key_reader)
             return asdict(site.submit(urls, sender))
-        number = int(self.generation) if self.generation not in (None, "") else None
+        number = None
+        if self.generation not in (None, "", "None"):
+            number = self.whole_number("generation", self.generation)
         how = announcer.ChangeScope(generation=number, backfill=self.backfill, max_urls=self.max_urls)
         outcome = asdict(announcer.announce(self.sitemap, site, how, sender, key_reader))
         log.info("IndexNow: %s", text_of(outcome))
@@ -189,8 +193,9 @@ class SitemapPingOperator(AnnouncingOperator):
         self.conn_id = conn_id
 
     def service(self) -> str:
-        """Return a name for the address."""
-        return f"ping-{sha256(self.url.encode()).hexdigest()[:16]}"
+        """Return a name for the request."""
+        request = self.url if self.method == "GET" and not self.body else f"{self.method} {self.url} {self.body or ''}"
+        return f"ping-{sha256(request.encode()).hexdigest()[:16]}"
 
     def announce(self, published: Any) -> dict[str, int]:
         """Send one request for each index, and return the status of each."""
@@ -244,8 +249,8 @@ class SearchConsoleSubmitOperator(AnnouncingOperator):
         self.api = api
 
     def service(self) -> str:
-        """Return the name of the service."""
-        return "searchconsole"
+        """Return a name for the property."""
+        return f"searchconsole-{sha256(self.site.encode()).hexdigest()[:16]}"
 
     def announce(self, published: Any) -> list[dict[str, Any]]:
         """Submit the indexes, keep their state, and return it."""

@@ -39,6 +39,14 @@ class SitemapOperator(BaseOperator):
         super().__init__(**kwargs)
         self.sitemap = sitemap
 
+    def whole_number(self, name: str, value: Any) -> int:
+        """Return an argument, which may be a rendered template, as a whole number, or raise ConfigurationError."""
+        try:
+            return int(value)
+        except (TypeError, ValueError):
+            where = f"{type(self).__name__}({self.task_id!r})"
+            raise ConfigurationError(f"{where}: {name}={value!r}; give a whole number") from None
+
     def is_part_of_run(self, context: Context) -> bool:
         """Return whether the metrics count a failure of this task as one of the sitemap's run."""
         return self.publishes

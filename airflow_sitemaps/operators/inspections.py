@@ -50,6 +50,11 @@ class InspectingOperator(SitemapOperator):
         for bound in bounds.values() if isinstance(bounds, Mapping) else (bounds,):
             if bound is not None:
                 setting_checks.number(where, f"min_{self.judged}", bound, 0, 1)
+        names = [section.name for section in sitemap.sections]
+        if unknown := sorted(set(bounds) - set(names) if isinstance(bounds, Mapping) else ()):
+            raise ConfigurationError(
+                f"{where}: min_{self.judged} names {', '.join(unknown)}, which is no section; the sections are {', '.join(names)}"
+            )
         self.daily = daily
         self.bounds = bounds
         self.quota_store = quota_store

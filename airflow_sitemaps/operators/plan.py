@@ -157,7 +157,8 @@ class SitemapPlanOperator(SitemapOperator):
         )
 
     def _check_rows(self, params: Mapping[str, Any]) -> int | None:
-        return int(_setting(params, "check_rows", self.check_rows, 0)) or None
+        rows = _setting(params, "check_rows", self.check_rows, 0) or 0
+        return self.whole_number("check_rows", rows) or None
 
     def _is_dry(self, params: Mapping[str, Any]) -> bool:
         return self._check_rows(params) is not None or bool(_setting(params, "dry_run", self.explain_only, False))
@@ -226,6 +227,8 @@ def _reasons_against(context: Context, plan: Plan) -> list[str]:
 def listed(value: Any) -> tuple[str, ...]:
     """Return a param as strings. The param is a list, or one string with commas."""
     parts = value.split(",") if isinstance(value, str) else value or ()
+    if not isinstance(parts, Sequence):
+        raise RequestError(f"{value!r} is no list of names; give a list, or a text with commas")
     return tuple(str(part).strip() for part in parts if str(part).strip())
 
 

@@ -312,6 +312,6 @@ class SitemapRollbackOperator(SitemapOperator):
         from airflow_sitemaps.pipeline import stages
 
         with permanent_failures(context):
-            report = stages.rollback(self.sitemap, int(self.generation))
+            report = stages.rollback(self.sitemap, self.whole_number("generation", self.generation))
         self.observe(report)
         return self.emit(context, report)

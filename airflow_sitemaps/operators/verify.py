@@ -69,7 +69,8 @@ class SitemapVerifyOperator(SitemapOperator):
         with permanent_failures(context):
             what = subject.of_sitemap(self.sitemap)
             web = HttpClient(rules=AccessRules(allow_http=self.allow_http, allow_private=self.allow_private))
-            verification = what.verify(replace(what.options, sample=int(self.sample)), LogProgress(log), web=web)
+            options = replace(what.options, sample=self.whole_number("sample", self.sample))
+            verification = what.verify(options, LogProgress(log), web=web)
         metrics.send(metrics.of_verification(self.sitemap.index_url, verification))
         context["ti"].xcom_push(key=VERIFIED, value=verified_facts(verification))
         log_lines(result.text_lines(verification))

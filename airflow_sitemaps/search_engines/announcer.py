@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
@@ -135,8 +136,9 @@ def announce(
 
 
 def service_of(site: IndexNow) -> str:
-    """Return the name under which announcements to an endpoint are recorded."""
-    return f"indexnow-{urlsplit(site.endpoint).hostname}"
+    """Return the name under which announcements to an endpoint are recorded, of a folder's URLs if the key covers one."""
+    folder = "" if site.folder is None else f"-{sha256(site.folder.encode()).hexdigest()[:16]}"
+    return f"indexnow-{urlsplit(site.endpoint).hostname}{folder}"
 
 
 def _baseline(state: StateRepository, last: int | None, backfill: bool) -> int | None:

@@ -164,7 +164,7 @@ def _error_code(body: str) -> int:
     try:
         said = json.loads(body)
         return int((said.get("d") or said)["ErrorCode"])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return 0
 
 

@@ -101,6 +101,8 @@ class Crawler:
                 listed = [value for prefix in json.loads(answer.body)["prefixes"] for value in prefix.values()]
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise FetchError(f"{each}: this is no list of IP ranges ({type(error).__name__})") from error
+            if not listed:
+                raise FetchError(f"{each}: this list of IP ranges is empty")
             yield from filter(None, map(_network, listed))
 
     def _named(self, addresses: Sequence[str], dns: Dns) -> set[str]:
@@ -132,9 +134,11 @@ class Dns:
 
 
 def _network(text: object) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """Return a range, or an address as a range of one; None for other texts."""
+    """Return a range, or an address as a range of one; None for other texts. ``::ffff:192.0.2.1`` is ``192.0.2.1``."""
     with suppress(ValueError):
-        return ipaddress.ip_network(str(text), strict=False)
+        network = ipaddress.ip_network(str(text), strict=False)
+        inner = getattr(network.network_address, "ipv4_mapped", None)
+        return network if inner is None or network.prefixlen < 128 else ipaddress.ip_network(inner)
     return None
 
 

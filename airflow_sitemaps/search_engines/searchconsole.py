@@ -133,7 +133,7 @@ class SearchConsoleClient:
         answer = self._request("GET", sitemap_url)
         try:
             return _read(json.loads(answer.body), sitemap_url)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise NotAcceptedError(
                 f"Search Console, {sitemap_url}: the response cannot be parsed ({excerpt(answer.body)!r})"
             ) from error
@@ -187,7 +187,7 @@ def _over_quota(response: Fetched) -> str:
     """Return that the quota is used up for now, if a response says so; otherwise the empty text."""
     try:
         reasons = {str(error["reason"]) for error in json.loads(response.body)["error"]["errors"]}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ""
     return "the quota is used up" if response.status == 403 and QUOTA & reasons else ""
 
@@ -292,7 +292,7 @@ class GoogleInspector:
             raise NotAcceptedError(f"{what}: Google refuses the URL (response: {excerpt(answer.body, token)})")
         try:
             return _page_state(json.loads(answer.body)["inspectionResult"]["indexStatusResult"], url)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise NotAcceptedError(
                 f"{what}: the response cannot be parsed ({excerpt(answer.body, token)!r})"
             ) from error

@@ -119,6 +119,8 @@ def test_each_word_of_a_logical_date_has_another_that_works_in_every_run(word: s
         ("{{ nothing }}", "the template word 'nothing' is not defined in this run. These work in every run: run_after"),
         ("{{ params.nothing }}", "The params are: full"),
         ("{% if %}", "this is not a valid Jinja template"),
+        ("{{ params.full + 'x' }}", "the template cannot be rendered: TypeError"),
+        ("{{ 1 / 0 }}", "the template cannot be rendered: ZeroDivisionError"),
     ],
 )
 def test_other_mistakes_are_named(text: str, said: str) -> None:

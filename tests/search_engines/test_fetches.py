@@ -171,9 +171,12 @@ def test_addresses_in_the_published_ranges_are_the_crawlers_own(
     crawler = Crawler(name="google", agent="Googlebot", ranges=["https://ranges.example/ranges.json"])
     object.__setattr__(crawler, "ranges", [f"{engine.base}/ranges.json"])
 
-    own = crawler.own([OURS, OTHERS, "2001:4860:4801::5", "2001:db8::1", "unknown"], loopback)
+    own = crawler.own([OURS, f"::ffff:{OURS}", OTHERS, "2001:4860:4801::5", "2001:db8::1", "unknown"], loopback)
 
-    assert own == {OURS, "2001:4860:4801::5"}
+    assert own == {OURS, f"::ffff:{OURS}", "2001:4860:4801::5"}
+    engine.pages["/ranges.json"] = Page(b'{"prefixes": []}')
+    with pytest.raises(FetchError, match="this list of IP ranges is empty"):
+        crawler.own([OURS], loopback)
 
 
 def test_names_decide_where_the_ranges_cannot_be_read(engine: Site, loopback: HttpClient) -> None:

@@ -240,6 +240,17 @@ def test_urls_that_the_key_does_not_cover_are_left_out(world: World, engine: Sit
     assert (done.urls, done.outside, urls_told(engine)) == (1, 1, ["p/21"])
 
 
+def test_keys_of_two_folders_are_announced_apart(world: World, engine: Site, loopback: HttpClient) -> None:
+    world.rows.append(row(20, loc=f"{BASE}other/20"))
+    world.rows.append(row(21))
+    world.build()
+    for folder in ("p", "other"):
+        site = site_of(engine, key_location=f"{BASE}{folder}/{KEY}.txt")
+        assert announce(world.sitemap(), site, None, loopback).urls == 1
+        assert announce(world.sitemap(), site, None, loopback).urls == 0
+    assert urls_told(engine) == ["p/21", "other/20"]
+
+
 def test_a_mark_that_is_damaged_or_of_another_store_costs_only_the_last_changes(
     world: World, engine: Site, loopback: HttpClient, caplog: pytest.LogCaptureFixture
 ) -> None:
