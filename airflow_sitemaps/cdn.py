@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
 from airflow_sitemaps.http import Fetched, FetchError
-from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, password
+from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, password
 
 __all__ = ["AzureFrontDoorPurge", "CloudFrontPurge", "CloudflarePurge", "FastlyPurge", "GoogleCDNPurge"]
 
@@ -248,8 +248,12 @@ class GoogleCDNPurge:
         base = f"https://{GOOGLE}/compute/v1/projects/{quote(self.project or project or '')}/global"
 
         def state_of(answer: Fetched) -> tuple[str, str]:
-            operation = json.loads(answer.body)
-            return str(operation.get("name")), "failed" if operation.get("error") else str(operation.get("status"))
+            try:
+                operation = json.loads(answer.body)
+                return str(operation.get("name")), "failed" if operation.get("error") else str(operation.get("status"))
+            except (ValueError, AttributeError):
+                said = excerpt(answer.body, token)
+                raise StoreError(f"Google Cloud CDN: the response is no operation: {said}. Run again") from None
 
         running = []
         for host in sorted({urlsplit(address).netloc for address in addresses}):
@@ -353,13 +357,13 @@ def _token_errors(name: str, conn_id: str, distribution: str) -> Iterator[None]:
 def _wait(where: str, state: str, look: Callable[[], str], wait_s: float, sleep: Callable[[float], None]) -> None:
     """Wait until an invalidation is complete, whose state ``look`` reads again."""
     deadline = time.monotonic() + wait_s
-    while wait_s and state.casefold() not in ("completed", "done"):
-        if state == "failed":
-            raise StoreError(f"{where}: an invalidation failed. Run again")
+    while wait_s and state.casefold() not in ("completed", "done", "failed"):
         if time.monotonic() >= deadline:
             raise StoreError(f"{where}: an invalidation is not complete after {wait_s:g} s. Run again")
         sleep(PAUSE_S)
         state = look()
+    if state.casefold() == "failed":
+        raise StoreError(f"{where}: an invalidation failed. Run again")
 
 
 def _paths(addresses: Sequence[str], most: int) -> list[str]:

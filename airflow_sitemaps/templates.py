@@ -62,6 +62,8 @@ def renderer(environment: Environment, words: Mapping[str, Any], *, in_shell: bo
             raise TemplateError(f"this is not a valid Jinja template: {error.message}: {text!r}") from error
         except JinjaError as error:
             raise TemplateError(f"the template cannot be rendered: {error.message}") from error
+        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+            raise TemplateError(f"the template cannot be rendered: {type(error).__name__}: {error}") from error
 
     return render
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
+from airflow_sitemaps import errors
 from airflow_sitemaps.errors import (
     ConfigurationError,
     ConflictError,
@@ -127,7 +128,8 @@ def of_error(name: str, error: BaseException | str | None, link: str = "") -> Si
         reason = f"{type(error).__name__}; the task's log has the details"
     else:
         reason = "The task's log has the details"
-    return _failed("conflict" if isinstance(ours, ConflictError) else "failed", name, reason, _action(ours), link)
+    result = "conflict" if isinstance(ours, ConflictError) else "failed"
+    return _failed(result, name, reason, _action(ours), link, is_ours=ours is not None)
 
 
 def of_failure_facts(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMessage:
@@ -135,7 +137,7 @@ def of_failure_facts(name: str, facts: Mapping[str, Any], link: str = "") -> Sit
     if facts.get("sections"):
         return of_partial(name, facts, link)
     reason = str(facts.get("error", "")) + (f": {facts['message']}" if facts.get("message") else "")
-    return _failed("failed", name, reason, _action(None), link)
+    return _failed("failed", name, reason, _action(None), link, is_ours=hasattr(errors, str(facts.get("error"))))
 
 
 def of_deadline(name: str, deadline: str, link: str = "") -> SitemapMessage:
@@ -156,8 +158,10 @@ def _message(result: str, title: str, lines: Sequence[str], action: str, link: s
     return SitemapMessage(result=result, title=_line(title), lines=tuple(map(_line, lines)), action=action, link=link)
 
 
-def _failed(result: str, name: str, reason: str, action: str, link: str) -> SitemapMessage:
-    return _message(result, f"Sitemap {result}: {name}; the published sitemap is whole", [reason], action, link)
+def _failed(result: str, name: str, reason: str, action: str, link: str, *, is_ours: bool) -> SitemapMessage:
+    """Return the message of a failure. Errors that are not this package's may be of a task that checks what is public."""
+    whole = "; the published sitemap is whole" if is_ours else ""
+    return _message(result, f"Sitemap {result}: {name}{whole}", [reason], action, link)
 
 
 def _permission(permits: Sequence[str]) -> str:

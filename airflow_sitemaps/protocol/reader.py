@@ -338,7 +338,7 @@ def _read_item(item: Any, findings: Findings) -> ReadEntry:
         _note(findings, "loc", item, "an <item> without <link>")
     try:
         moment = lastmod.render(parsedate_to_datetime(written)) if written else None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         _note(findings, "lastmod-format", item, f"pubDate {written[:60]!r} is not RFC 822")
         moment = None
     return ReadEntry(loc=loc, line=item.sourceline, lastmod=moment)

@@ -120,6 +120,7 @@ class SitemapTablesTrigger(BaseTrigger):
 
 EVERYTHING: Final = KeyRange(None, None)
 _TABLES: Final = re.compile(r"\b(?:from|join)\s+([\w.\"`$-]+)", re.IGNORECASE)
+_COLON: Final = re.compile(r"(?<!\\):")
 _NOT_IN_KEYS: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 CLOCK_TOLERANCE: Final = timedelta(minutes=5)
@@ -151,12 +152,12 @@ def query_value(conn_id: str, sql: str) -> str:
     try:
         with translated(engine, what, SourceError), engine.connect() as connection:
             try:
-                row = connection.execute(sa.text(sql)).first()
-            except exc.DBAPIError as error:
-                if error.connection_invalidated:
+                row = connection.execute(sa.text(_COLON.sub(r"\:", sql))).first()  # it has no parameters
+            except (exc.StatementError, exc.ResourceClosedError) as error:
+                if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
                     raise
                 connection.rollback()
-                reason = " ".join(redacted(engine, error.orig).split())[:300]
+                reason = " ".join(redacted(engine, getattr(error, "orig", None) or error).split())[:300]
                 raise SourceConfigurationError(f"{what}: {reason}.{_what_exists(connection, sql)}") from None
     finally:
         engine.dispose()

@@ -346,6 +346,15 @@ def test_an_invalidation_that_google_reports_as_failed_is_a_store_error() -> Non
     ]
     with pytest.raises(StoreError, match="an invalidation failed"):
         LocalGoogleCDNPurge(url_map="m", client=FakeSender(answers), sleep=lambda _: None)(ADDRESSES[:1])
+    at_once = FakeSender([reply(200, b'{"name": "op", "status": "DONE", "error": {"errors": []}}')])
+    with pytest.raises(StoreError, match="an invalidation failed"):
+        LocalGoogleCDNPurge(url_map="m", client=at_once, wait_s=0)(ADDRESSES[:1])
+
+
+@pytest.mark.parametrize("body", [b"<html>busy</html>", b"[]", b""])
+def test_an_answer_of_google_that_is_no_operation_is_a_store_error(body: bytes) -> None:
+    with pytest.raises(StoreError, match="the response is no operation"):
+        LocalGoogleCDNPurge(url_map="m", client=FakeSender([reply(200, body)]))(ADDRESSES[:1])
 
 
 @pytest.mark.parametrize(

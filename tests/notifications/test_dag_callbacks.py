@@ -65,7 +65,7 @@ def test_a_success_is_read_from_the_publishing_task() -> None:
 def test_without_any_xcom_the_message_names_the_dag_and_the_log(ti: Ti) -> None:
     message = text(ti)
 
-    assert message.title == "Sitemap failed: DAG shop; the published sitemap is whole"
+    assert message.title == "Sitemap failed: DAG shop"
     assert message.action == "Read the task's log and clear the task."
     assert text(ti, "success") is None
     assert text(ti, "success", unchanged=True).result == "unchanged"

@@ -137,6 +137,14 @@ def test_a_wrong_probe_fails_with_the_tables_or_columns_there_are(sql: str, mess
     assert event_of(trigger) == {"error": f"SourceConfigurationError: {text}"}
 
 
+def test_a_colon_in_a_probe_names_no_parameter_and_a_statement_without_rows_is_wrong(execute: Any) -> None:
+    assert triggers.query_value("shop", """SELECT '{"a":1}' || CAST('12:30' AS TEXT)""") == '{"a":1}12:30'
+    assert triggers.query_value("shop", r"SELECT 'a\:b'") == "a:b"
+    for sql in ("", "-- nothing"):
+        with pytest.raises(SourceConfigurationError, match="probe over connection 'shop'"):
+            triggers.query_value("shop", sql)
+
+
 def test_a_table_that_does_not_exist_fails_the_sensor_without_a_probe(
     sitemap: Sitemap, execute: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
