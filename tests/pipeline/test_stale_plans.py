@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -109,12 +110,17 @@ def test_the_first_of_two_first_runs_is_no_other_pipeline_to_the_second() -> Non
     assert {r["loc"] for r in site.rows["pages"]} == site.locs()
 
 
-def test_a_section_that_returns_uses_no_file_name_twice() -> None:
+@pytest.mark.parametrize("swept", [False, True])
+def test_a_section_that_returns_uses_no_file_name_twice(swept: bool) -> None:
     site = Site()
     both = site.sitemap("pages", "news")
     build(both, clock=site.clock)
     first = names_of(site, "news")
     build(site.sitemap("pages", retired=["news"]), clock=site.clock)
+    if swept:
+        site.clock.advance(timedelta(days=60))
+        build(site.sitemap("pages", retired=["news"]), clock=site.clock)
+        assert not first & {info.key for info in site.store.open().public.list()}
     site.rows["news"].append(row(200))
     build(both, clock=site.clock)
     assert names_of(site, "news")

@@ -195,6 +195,7 @@ def _no_roll_forward() -> Iterable[Change]:
 def _no_roll_forward_nor_drift() -> Iterable[Change]:
     yield from _no_roll_forward()
     yield from _no_drift()
+    yield stages, "promote", lambda opened, current: current
 
 
 def _commit_without_finishing() -> Iterable[Change]:
