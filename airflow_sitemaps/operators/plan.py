@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -227,7 +227,7 @@ def _reasons_against(context: Context, plan: Plan) -> list[str]:
 def listed(value: Any) -> tuple[str, ...]:
     """Return a param as strings. The param is a list, or one string with commas."""
     parts = value.split(",") if isinstance(value, str) else value or ()
-    if not isinstance(parts, Sequence):
+    if not isinstance(parts, Collection):
         raise RequestError(f"{value!r} is no list of names; give a list, or a text with commas")
     return tuple(str(part).strip() for part in parts if str(part).strip())
 

@@ -117,8 +117,10 @@ def test_the_params_of_an_action(wish: ActionRequest, conf: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("action", ["rebuild", "allow", "keep", "rollback"])
 def test_an_action_without_its_object_is_refused(action: Any) -> None:
-    with pytest.raises(ActionRefusedError, match="Name the"):
-        conf_of(ActionRequest(asset="", action=action), AvailableAction(action=action, dag_id="shop", param="g"))
+    for group in (None, "de"):
+        available = AvailableAction(action=action, dag_id="shop", param="g", group=group)
+        with pytest.raises(ActionRefusedError, match="Name the"):
+            conf_of(ActionRequest(asset="", action=action), available, ["products"])
 
 
 @pytest.fixture

@@ -121,12 +121,12 @@ def conf_of(request: ActionRequest, available: AvailableAction, sections: Sequen
     """Return the params of the run that performs a request, or raise ActionRefusedError.
 
     A name without a task group is every group's. So all names get the sitemap's group where the DAG publishes several
-    sitemaps, and a request without names is one for all ``sections`` of this sitemap.
+    sitemaps, and a rebuild or plan without names is one of all ``sections`` of this sitemap.
     """
     if available.group is not None:
-        own = f"{available.group}/"
+        own, every = f"{available.group}/", sections if request.action in ("full", "plan") else ()
         changes = {
-            "sections": [own + name for name in request.sections or sections],
+            "sections": [own + name for name in request.sections or every],
             "shards": [own + name for name in request.shards],
             "permits": [permit.replace(":", f":{own}", 1) for permit in request.permits],
         }
