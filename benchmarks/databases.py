@@ -158,8 +158,17 @@ def _reader(rows: int) -> pa.RecordBatchReader:
 
 
 def server_cpu_s(postmaster: int) -> float:
-    """CPU seconds that PostgreSQL's processes have used so far, those that have ended included."""
-    ticks = os.sysconf("SC_CLK_TCK")
+    """CPU seconds that PostgreSQL's processes have used so far, those that have ended included, in ticks of the clock.
+
+    A process that ends between the reading of its parent and its own is in neither, so that two readings have to agree.
+    """
+    before = -1
+    while before != (now := _server_ticks(postmaster)):
+        before = now
+    return now / os.sysconf("SC_CLK_TCK")
+
+
+def _server_ticks(postmaster: int) -> int:
     total = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -170,4 +179,4 @@ def server_cpu_s(postmaster: int) -> float:
             total += sum(map(int, fields[11:15]))
         elif int(fields[1]) == postmaster:
             total += sum(map(int, fields[11:13]))
-    return total / ticks
+    return total
