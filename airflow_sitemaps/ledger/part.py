@@ -50,7 +50,7 @@ def encode(rows: pa.Table, kind: str) -> bytes:
         rows.combine_chunks().replace_schema_metadata({_KIND: kind.encode()}),
         sink,
         compression="zstd",
-        compression_level=3,
+        compression_level=1,
         use_dictionary=_DICTIONARIES,
         column_encoding=_ENCODINGS,
         row_group_size=max(1, rows.num_rows),
