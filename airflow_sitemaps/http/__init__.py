@@ -16,6 +16,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote, urljoin, urlsplit
@@ -363,16 +364,14 @@ class _Connection(http.client.HTTPConnection):
         """Interrupt every wait on the socket, from another thread. A response takes it over, so a reference is kept."""
         self.aborted = True
         if self._watched is not None:
-            try:
+            with suppress(OSError):
                 socket.socket.shutdown(self._watched, socket.SHUT_RDWR)
-            except OSError:
-                return
 
 
 def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
-    """Return headers by lower-case name. Repeated headers are joined with commas."""
+    """Return headers by lower-case name. Repeated headers are joined with a comma and a line feed, which none of them has."""
     joined: dict[str, str] = {}
     for name, value in response.getheaders():
         key = name.lower()
-        joined[key] = f"{joined[key]}, {value}" if key in joined else value
+        joined[key] = f"{joined[key]},\n{value}" if key in joined else value
     return joined

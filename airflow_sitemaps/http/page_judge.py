@@ -129,6 +129,8 @@ _VALUED: Final = ("max-snippet", "max-image-preview", "max-video-preview", "unav
 _NUMBER: Final = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])\d+")
 _WORD: Final = re.compile(r"\w+")
 _CHARSET: Final = re.compile(r"charset=[\"']?([A-Za-z0-9_-]{1,40})", re.IGNORECASE)
+_META_CHARSET: Final = re.compile(r"(?ai)<meta\b[^>]*\bcharset\s*=[\"'\s]*(?!utf-16)([\w-]{1,40})")
+"""The encoding that a page names in its first 1,024 bytes; one of UTF-16 cannot be true there (HTML, "prescan a byte stream")."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,13 +262,14 @@ def _normal(url: str, page: str = "") -> str | None:
 
 
 def _directives(header: str, crawler: str) -> set[str]:
-    """Return the directives of an ``X-Robots-Tag`` header that apply to a crawler.
+    """Return the directives of ``X-Robots-Tag`` headers, each on its own line, that apply to a crawler.
 
-    A name, as in ``googlebot: noindex``, restricts its directive and those that follow to that crawler.
+    A name, as in ``googlebot: noindex``, restricts its directive and those that follow in the header to that crawler.
     """
     directives: set[str] = set()
     applies = True
     for part in header.lower().split(","):
+        applies = applies or part.startswith("\n")
         name, colon, rest = part.partition(":")
         if colon and _CRAWLER.fullmatch(name.strip()) and name.strip() not in _VALUED:
             applies = name.strip() == crawler.lower()
@@ -288,7 +291,8 @@ def _decoded(response: Fetched) -> bytes:
 
 def _html(page: Fetched) -> str:
     body = _decoded(page)
-    declared = _CHARSET.search(page.headers.get("content-type", ""))
+    start = body[:1_024].decode("latin-1")
+    declared = _CHARSET.search(page.headers.get("content-type", "")) or _META_CHARSET.search(start)
     try:
         return body[:MAX_HTML_BYTE_SIZE].decode(declared[1] if declared else "utf-8", "replace")
     except LookupError:
@@ -335,5 +339,5 @@ class _Head(HTMLParser):
 
     def directives(self, crawler: str) -> set[str]:
         """Return the directives of the meta elements that apply to all crawlers or to the given one."""
-        names = ("robots", crawler.lower())
-        return {part.strip() for name, content in self._robots if name in names for part in content.split(",")}
+        contents = [content for name, content in self._robots if name in ("robots", crawler.lower())]
+        return {part.strip() for content in contents for part in content.split(",")}

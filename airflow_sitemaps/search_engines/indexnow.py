@@ -86,8 +86,9 @@ class IndexNow:
     def __post_init__(self) -> None:
         if not KEY.fullmatch(self.key):
             raise ConfigurationError("IndexNow: a key has 8 to 128 characters of a-z, A-Z, 0-9 and '-'")
-        if self.key_location is not None and not _site(self.key_location):
-            raise ConfigurationError("IndexNow: key_location is not an absolute http or https URL")
+        for name, url in (("key_location", self.key_location), ("endpoint", self.endpoint)):
+            if url is not None and not (isinstance(url, str) and _site(url)):
+                raise ConfigurationError(f"IndexNow: {name} is not an absolute http or https URL")
 
     @property
     def folder(self) -> str | None:
@@ -118,9 +119,7 @@ class IndexNow:
             if not site:
                 raise ConfigurationError(f"IndexNow: {url[:200]!r} is not an absolute URL")
             if self.folder is not None and not url.startswith(self.folder):
-                raise ConfigurationError(
-                    f"IndexNow: {url[:200]!r} is outside {self.folder!r}, the folder of the key's file"
-                )
+                raise ConfigurationError(f"IndexNow: {url[:200]!r} is outside {self.folder!r}, the key file's folder")
             by_site.setdefault(site, {})[url] = None
         for site, distinct in by_site.items():
             listed = list(distinct)

@@ -45,6 +45,14 @@ def test_an_answer_is_given_as_it_came(site: Site) -> None:
     assert client().get(f"{site.base}/missing").status == 404
 
 
+def test_repeated_headers_are_told_apart(site: Site) -> None:
+    def write(handler: Any) -> None:
+        handler.wfile.write(b"HTTP/1.0 200 OK\r\nX-Robots-Tag: otherbot: nofollow\r\nx-robots-tag: noindex\r\n\r\n")
+
+    site.pages["/twice"] = Page(write=write)
+    assert client().get(f"{site.base}/twice").headers == {"x-robots-tag": "otherbot: nofollow,\nnoindex"}
+
+
 def test_nothing_secret_is_sent(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")

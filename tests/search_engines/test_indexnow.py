@@ -151,6 +151,15 @@ def test_only_engines_that_take_part_are_asked_unless_a_client_says_so(engine: S
     assert engine.asked == []
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("endpoint", "api.indexnow.org"), ("endpoint", 5), ("key_location", f"/{KEY}.txt"), ("key_location", 5)],
+)
+def test_addresses_are_absolute(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"IndexNow: {name} is not an absolute http or https URL"):
+        IndexNow(key=KEY, **{name: value})
+
+
 def test_the_key_is_not_shown() -> None:
     assert KEY not in repr(IndexNow(key=KEY, key_location=f"https://a.example/{KEY}.txt"))
 

@@ -285,6 +285,8 @@ def test_a_store_is_read_by_its_base_url() -> None:
         ({"x-robots-tag": "unavailable_after: Fri, 25 Jun 2100 15:00:00 PST, noindex"}, b"", {"page-noindex"}),
         ({"x-robots-tag": "max-snippet:-1, max-image-preview:large, noindex"}, b"", {"page-noindex"}),
         ({"x-robots-tag": "otherbot: max-snippet:-1, noindex"}, b"", set()),
+        ({"x-robots-tag": "otherbot: nofollow,\nnoindex"}, b"", {"page-noindex"}),
+        ({"x-robots-tag": "noarchive,\notherbot: noindex,\nnofollow"}, b"", set()),
         ({}, b"<META NAME=Robots CONTENT='NOINDEX,follow'>", {"page-noindex"}),
         ({}, b"<meta name=googlebot content=none>", {"page-noindex"}),
         ({}, b"<meta name=bingbot content=noindex>", set()),
@@ -305,6 +307,24 @@ def test_a_store_is_read_by_its_base_url() -> None:
 def test_what_a_page_says_of_itself(headers: dict[str, str], body: bytes, expected: set[str]) -> None:
     page = Fetched(status=200, body=body, headers=headers, chain=(BASE + "p",))
     assert {check for check, _ in page_faults(BASE + "p", page)} == expected
+
+
+@pytest.mark.parametrize(
+    ("content_type", "meta", "expected"),
+    [
+        ("text/html", b"<meta charset=windows-1252>", set()),
+        ("text/html", b'<meta http-equiv=Content-Type content="text/html; charset=windows-1252">', set()),
+        ("text/html", b"<meta charset='utf-16'>", {"page-canonical"}),
+        ("text/html", b" " * 1_024 + b"<meta charset=windows-1252>", {"page-canonical"}),
+        ("text/html; charset=utf-8", b"<meta charset=windows-1252>", {"page-canonical"}),
+    ],
+)
+def test_a_page_without_a_charset_in_its_header_is_read_as_its_start_says(
+    content_type: str, meta: bytes, expected: set[str]
+) -> None:
+    url, body = f"{BASE}caf%C3%A9", meta + b"<link rel=canonical href='/caf\xe9'>"
+    page = Fetched(status=200, body=body, headers={"content-type": content_type}, chain=(url,))
+    assert {check for check, _ in page_faults(url, page)} == expected
 
 
 def test_pages_are_sampled_and_judged() -> None:
