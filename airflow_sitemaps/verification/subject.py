@@ -36,7 +36,7 @@ URLS_READ: Final = 20
 """Numbers of shards, and of URLs of each, that the freshness task checks as served."""
 
 _FORMS: Final = (
-    "Give path/to/file.py:sitemap, a folder, a file, or an address that begins with https:// or s3://bucket/"
+    "Give path/to/file.py:sitemap, a folder, a file, or an address that begins with https://, s3://, gs:// or az://"
 )
 
 
