@@ -214,6 +214,6 @@ def refusal_text(refusals: Sequence[object]) -> str:
     """Write one message, for an operator, about all refusals."""
     lines = "\n".join(f"  - {refusal}" for refusal in refusals)
     return (
-        f"This run was refused by {counted(len(refusals), 'guard')}. The live sitemap is unchanged. A retry cannot help: correct "
-        f"the data, or allow the change for one run:\n{lines}"
+        f"This run was refused by {counted(len(refusals), 'guard')}. The published sitemap is unchanged. A retry cannot help: "
+        f"correct the data, or allow the change for one run:\n{lines}"
     )
