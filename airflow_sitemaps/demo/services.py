@@ -24,7 +24,7 @@ from typing import Any, Final
 BUCKET: Final = "places-web"
 SITE: Final = "site/"
 STATE: Final = "site-state/"
-"""The public and the private area of the sitemap in the bucket."""
+"""The public and the state area of the sitemap in the bucket."""
 
 SITEMAP: Final = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 REGION: Final = "us-east-1"
@@ -91,7 +91,7 @@ class Bucket:
             self.client.put_object(Bucket=BUCKET, Key=prefix + name, Body=path.read_bytes())
 
     def newest_report(self) -> dict[str, Any]:
-        """Return the report of the last run, which the private area keeps, whatever its result."""
+        """Return the report of the last run, which the state area keeps, whatever its result."""
         name = max(name for name in self.look(STATE) if name.startswith("reports/"))
         body = self.client.get_object(Bucket=BUCKET, Key=STATE + name)["Body"].read()
         return dict(json.loads(body))

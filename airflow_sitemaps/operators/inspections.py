@@ -121,7 +121,7 @@ class SearchConsoleInspectOperator(InspectingOperator):
         daily: Largest number of requests a day for each property. Default: 2,000, Google's limit.
         min_indexed: Smallest share of a section's URLs that must be indexed, from 0 to 1, or by section. The task fails if
             the whole interval of an estimate is below. Default: None, none.
-        quota_store: Store whose private area counts the requests. Sitemaps that share a property share its quota: give their
+        quota_store: Store whose state area counts the requests. Sitemaps that share a property share its quota: give their
             tasks the same store. Default: None, the sitemap's store.
         conn_id: Google connection whose service account is a user of the property. It needs
             ``airflow-sitemaps[searchconsole]``.
@@ -187,7 +187,7 @@ class BingWebmasterOperator(InspectingOperator):
             refuses more.
         min_crawled: Smallest share of a section's URLs that must be crawled, from 0 to 1, or by section. The task fails if
             the whole interval of an estimate is below. Default: None, none.
-        quota_store: Store whose private area counts the requests. Give the tasks of all sitemaps with this API key the same
+        quota_store: Store whose state area counts the requests. Give the tasks of all sitemaps with this API key the same
             store. Default: None, the sitemap's store.
         conn_id: Airflow connection whose password is the API key (Bing Webmaster Tools, Settings, API access).
         api: Base address of the API. Default: Bing's.

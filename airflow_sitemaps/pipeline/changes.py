@@ -115,7 +115,7 @@ def changes(
 
 
 def compare(state: StateRepository, *, since: int, generation: int, most: int) -> Changes:
-    """Compare two kept generations, given only the private area; ``since`` may be the later one."""
+    """Compare two kept generations, given only the state area; ``since`` may be the later one."""
     current = state.published()
     old, new = (_kept(state, current, number) for number in (since, generation))
     return compare_manifests(state, old, new, most=most)
@@ -153,7 +153,7 @@ def ages_of(
 
 
 def compare_manifests(state: StateRepository, old: Manifest, new: Manifest, *, most: int) -> Changes:
-    """Compare two manifests whose bodies the private area holds, as ``compare`` does."""
+    """Compare two manifests whose bodies the state area holds, as ``compare`` does."""
     return _Comparison(state, old, new, most).changes()
 
 

@@ -84,7 +84,7 @@ class OpenSitemap:
 
     @property
     def state(self) -> StateRepository:
-        """The private area."""
+        """The state area."""
         return StateRepository(self.store.state)
 
     def values(self) -> dict[str, Any]:

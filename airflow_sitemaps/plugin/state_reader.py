@@ -46,7 +46,7 @@ class StateUnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """One file of the private area, in the store that an event describes. ``conn_id`` None: the server's own credentials."""
+    """One file of the state area, in the store that an event describes. ``conn_id`` None: the server's own credentials."""
 
     state_url: str
     conn_id: str | None
@@ -116,7 +116,7 @@ class StateReader:
         return kept.etag, kept.value
 
     async def run(self, file: StateFile, form: str, job: Callable[[ObjectStore], T]) -> T:
-        """Return the result of a job on the private area, uncached. Jobs with the same ``form`` share one run."""
+        """Return the result of a job on the state area, uncached. Jobs with the same ``form`` share one run."""
         return await self._arrived(
             file, self.begin(file, form, lambda: _explained(file, lambda: job(self._opened(file))))
         )
@@ -170,7 +170,7 @@ class StateReader:
 
 
 def open_state(file: StateFile) -> ObjectStore:
-    """Return the private area of a file. Nothing is created: a folder that is not on this machine is an error."""
+    """Return the state area of a file. Nothing is created: a folder that is not on this machine is an error."""
     if scheme_of(file.state_url) == FOLDER and not Path(file.state_url.removeprefix("file://")).is_dir():
         raise StateUnavailableError(
             f"The folder {file.state_url} is not on the API server's machine: a LocalStore can be read only on the machine that has its disk."
@@ -191,7 +191,7 @@ def _explained(file: StateFile, attempt: Callable[[], T]) -> T:
             with_what = "the API server's own user"
         raise StateUnavailableError(
             f"Cannot read {file.where} from the API server with {with_what}: {said.rstrip('.')}. "
-            "To see it here, give the API server read access to the store's private area."
+            "To see it here, give the API server read access to the store's state area."
         ) from error
 
 
@@ -266,7 +266,7 @@ def _live(section: _Section) -> LiveSection:
 
 
 def read_state(area: ObjectStore, before: StoreState | None = None) -> StoreState:
-    """Return what a private area knows. What has not changed since ``before`` is not read again.
+    """Return what a state area knows. What has not changed since ``before`` is not read again.
 
     Raises:
         StateUnavailableError: There is no manifest.
@@ -331,7 +331,7 @@ class StoreStates:
     ) -> dict[StateFile, StoreState]:
         """Return the states of stores; those that cannot be read, or not within ``wait_s``, are left out.
 
-        ``announced`` has a file of each store's private area, and the generation that the newest event announces.
+        ``announced`` has a file of each store's state area, and the generation that the newest event announces.
         After ``fresh_s`` a state, or the lack of one, is out of date.
         """
         started, reads = time.monotonic(), []

@@ -1,4 +1,4 @@
-"""Routes that read the store's private area. Where it cannot be read, they answer with ``StateUnavailableError``."""
+"""Routes that read the store's state area. Where it cannot be read, they answer with ``StateUnavailableError``."""
 
 from __future__ import annotations
 

@@ -35,11 +35,11 @@ _NEVER: Final = re.compile(r"(?:^|[,\s])(no-store|no-cache(?!=)|private)(?:$|[,\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """Destination of a sitemap: a public area that is served, and a private area for manifests, plans and bodies.
+    """Destination of a sitemap: a public area that is served, and a state area for manifests, plans and bodies.
 
     Attributes:
         public: The public area.
-        state: The private area.
+        state: The state area.
         base_url: Address of the public area, ending in ``/``.
         index_name: File name of the index.
         cache_control: Cache-Control header of indexes and feeds.

@@ -1,4 +1,4 @@
-"""Index status: what a sample of inspected URLs says of each section, its history in the private area, and the estimates.
+"""Index status: what a sample of inspected URLs says of each section, its history in the state area, and the estimates.
 
 A day's sample is drawn by section and age. The estimates are of the last ``WINDOW_DAYS`` days: each age counts by the
 number of its listed URLs, so that a sample with many new URLs does not make a section look new.

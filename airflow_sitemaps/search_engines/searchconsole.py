@@ -1,7 +1,7 @@
 """Google Search Console: submit sitemaps, read how Google processed them, and keep that by section; inspect URLs.
 
 Reference: developers.google.com/webmaster-tools/v1/sitemaps and …/urlInspection.index. The limits of sitemaps are 20
-queries per second and 200 per minute and user; those of inspections 600 per minute and 2,000 per day and property. Each observation is an object of its own in the private area, so two tasks at the same time lose nothing.
+queries per second and 200 per minute and user; those of inspections 600 per minute and 2,000 per day and property. Each observation is an object of its own in the state area, so two tasks at the same time lose nothing.
 """
 
 from __future__ import annotations

@@ -63,12 +63,12 @@ class BucketStore(StoreSettings):
 
     Attributes:
         url: Address of the public area.
-        state_url: Address of the private area. None: the sibling ``<prefix>-state/``.
+        state_url: Address of the state area. None: the sibling ``<prefix>-state/``.
         content_encoding: Whether compressed files are served as XML with ``Content-Encoding: gzip`` instead of as
             ``application/gzip``.
         conn_id: The store's Airflow connection.
         public: ``url``, parsed.
-        state: The address of the private area, parsed.
+        state: The address of the state area, parsed.
 
     Raises:
         ConfigurationError: An address or setting is invalid.
@@ -126,7 +126,7 @@ class BucketStore(StoreSettings):
 
     @property
     def state_uri(self) -> str:
-        """Address of the private area."""
+        """Address of the state area."""
         return self.state.url
 
     def describe(self) -> str:

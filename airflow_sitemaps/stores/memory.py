@@ -131,7 +131,7 @@ class MemoryStore(StoreSettings):
         copies: Whether promotions copy within the store, as on AWS. Default: False.
         log: Every call, in the order of effect.
         public: The public area.
-        state: The private area.
+        state: The state area.
 
     Raises:
         ConfigurationError: A base URL, index name or header is invalid.

@@ -1,4 +1,4 @@
-"""The ledger of a world, read from its private area, and the check that it lists what is published."""
+"""The ledger of a world, read from its state area, and the check that it lists what is published."""
 
 from __future__ import annotations
 

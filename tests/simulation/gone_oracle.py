@@ -34,7 +34,7 @@ class GoneOracle:
     """Follows the commits of a store.
 
     Attributes:
-        objects: The objects of the private area.
+        objects: The objects of the state area.
         oracle: Knows the tables and what each run read.
         lost: Keys of ledger parts that were removed or damaged.
         locs: Returns the URLs of a file.

@@ -54,7 +54,7 @@ class LedgerOracle:
     """Follows the commits of a store.
 
     Attributes:
-        objects: The objects of the private area.
+        objects: The objects of the state area.
         moved: URLs of rows whose key changed.
         intentions: What each run reads, by its name.
         dates: Knows which dates runs may give. None: dates are those of a column.

@@ -40,7 +40,7 @@ def clock() -> FakeClock:
 
 
 def documents(area: ObjectStore) -> dict[str, Any]:
-    """The JSON documents of a private area, by their keys."""
+    """The JSON documents of a state area, by their keys."""
     found = {}
     for key in sorted(info.key for info in area.list("")):
         stored = area.get(key)

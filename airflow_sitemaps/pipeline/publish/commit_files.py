@@ -214,7 +214,7 @@ def due(sitemap: Sitemap, manifest: Manifest | None, now: datetime, sections: Co
 def attach(
     opened: OpenSitemap, old: Manifest | None, new: Manifest, facts: CommitFacts, receipts: Sequence[Receipt] = ()
 ) -> Manifest:
-    """Render the extra files and the indexes, store their bodies in the private area, and add them to a manifest."""
+    """Render the extra files and the indexes, store their bodies in the state area, and add them to a manifest."""
     file = partial(_file, opened, old, new, facts)
     if opened.sitemap.extra_names:
         new = _with_extras(opened, old, new, file, receipts)

@@ -1,6 +1,6 @@
 """The draft of a commit: the next manifest, the refusals of the guards, and warnings about what they do not refuse.
 
-``proposal_of`` does the same for a blocked run, from what it left in the private area. A run that is blocked after it
+``proposal_of`` does the same for a blocked run, from what it left in the state area. A run that is blocked after it
 rendered its entries has left a receipt for each batch: its generation is known URL by URL. A run that is blocked while it
 plans has rendered nothing: only its row counts and the files of emptied ranges are known.
 """

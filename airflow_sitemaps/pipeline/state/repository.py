@@ -1,4 +1,4 @@
-"""The private area and its keys: manifest, earlier generations, plans, receipts, reports and bodies."""
+"""The state area and its keys: manifest, earlier generations, plans, receipts, reports and bodies."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def known_key(section: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StateRepository:
-    """Repository of the private area."""
+    """Repository of the state area."""
 
     objects: ObjectStore
 
