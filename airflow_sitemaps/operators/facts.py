@@ -73,7 +73,12 @@ def plan_facts(
 
 def is_dry_run(params: Mapping[str, Any]) -> bool:
     """Return whether a DAG run with these params only plans."""
-    return bool(params.get("dry_run") or params.get("check_rows"))
+    return is_on(params.get("dry_run")) or is_on(params.get("check_rows"))
+
+
+def is_on(value: object) -> bool:
+    """Return whether a param is on. A DAG's own param may be a text: ``false`` is off."""
+    return str(value or "").strip().lower() not in ("", "0", "false")
 
 
 def refusal_facts(error: Exception) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from airflow_sitemaps.airflow_compat import AirflowFailException, api_base_url
 from airflow_sitemaps.errors import RequestError
 from airflow_sitemaps.operators.base import SitemapOperator, log_lines, own_xcom, permanent_failures
+from airflow_sitemaps.operators.facts import PLAN_FACTS, is_on
 
 if TYPE_CHECKING:
     import jinja2
@@ -131,7 +132,6 @@ class SitemapPlanOperator(SitemapOperator):
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
         """Return the tables that were surveyed, for Airflow's OpenLineage provider."""
         from airflow_sitemaps.operators import lineage
-        from airflow_sitemaps.operators.facts import PLAN_FACTS
 
         return lineage.of_plan(self.observed(ti), own_xcom(ti, PLAN_FACTS))
 
@@ -146,7 +146,7 @@ class SitemapPlanOperator(SitemapOperator):
             return None
         return RunRequest(
             sections=mine,
-            full=bool(setting("full", self.full, False)),
+            full=_is_on("full", setting("full", self.full, False)),
             rebuild=names.shards(listed(setting("rebuild", self.rebuild, ()))),
             dry_run=self._is_dry(params),
             check_rows=self._check_rows(params),
@@ -161,7 +161,8 @@ class SitemapPlanOperator(SitemapOperator):
         return self.whole_number("check_rows", rows) or None
 
     def _is_dry(self, params: Mapping[str, Any]) -> bool:
-        return self._check_rows(params) is not None or bool(_setting(params, "dry_run", self.explain_only, False))
+        is_dry = _is_on("dry_run", _setting(params, "dry_run", self.explain_only, False))
+        return is_dry or self._check_rows(params) is not None
 
     def _batch_rows(self) -> int | None:
         if self.batch_size is None:
@@ -181,6 +182,13 @@ def _setting(params: Mapping[str, Any], name: str, own: Any, default: Any) -> An
     return own if own is not None else params.get(name, default)
 
 
+def _is_on(name: str, value: Any) -> bool:
+    """Return whether a setting is on. Only the texts that a param or a rendered template has for it are accepted."""
+    if isinstance(value, str) and value.strip().lower() not in ("true", "false", "1", "0", ""):
+        raise RequestError(f"{name}={value!r} is neither true nor false")
+    return is_on(value)
+
+
 def sql_of(sitemap: Sitemap) -> dict[str, str]:
     """Return the SQL of each section that has any."""
     texts = {section.name: getattr(section.source, "sql_text", None) for section in sitemap.sections}
@@ -189,7 +197,7 @@ def sql_of(sitemap: Sitemap) -> dict[str, str]:
 
 def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch]]) -> None:
     """Write the plan to the log, and its address and numbers to XCom. A dry run fails if a build would fail."""
-    from airflow_sitemaps.operators.facts import PLAN_FACTS, plan_facts
+    from airflow_sitemaps.operators.facts import plan_facts
     from airflow_sitemaps.pipeline.stages import explain
     from airflow_sitemaps.quantities import counted
 
@@ -292,13 +300,13 @@ class Names:
         return tuple(mine)
 
     def permits(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the permits that concern this sitemap, without their group: ``shrink:shop/products``."""
+        """Return the permits that concern this sitemap, without their group: ``shrink:shop/products``, ``shop/total``."""
         mine = []
         for name in names:
-            guard, colon, rest = name.partition(":")
-            group, section = self._split(rest)
-            if self._concerns(group, section.partition("=")[0].partition(":")[0]):
-                mine.append(f"{guard}{colon}{section}")
+            guard, colon, rest = name.rpartition(":")
+            group, own = self._split(rest)
+            if self._concerns(group, own.partition("=")[0] if colon else ""):
+                mine.append(f"{guard}{colon}{own}")
         return tuple(mine)
 
     def _concerns(self, group: str | None, section: str) -> bool:

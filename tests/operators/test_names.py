@@ -8,6 +8,7 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.operators.facts import is_dry_run
 from airflow_sitemaps.operators.plan import SitemapPlanOperator, references
 from airflow_sitemaps.shards.plan import Batch
 from airflow_sitemaps.sitemap import Section, Sitemap
@@ -60,6 +61,32 @@ def test_a_permit_with_its_group_lets_that_sitemap_pass_only() -> None:
     assert blog is not None
     assert shop.allow == ()
     assert blog.allow == ("shrink:pages", "empty:posts")
+
+
+def test_a_permit_of_the_whole_sitemap_is_of_one_group_or_of_all() -> None:
+    shop, blog = requests(allow=["blog/total=0.4", "adopt"])
+
+    assert shop is not None
+    assert blog is not None
+    assert shop.allow == ("adopt",)
+    assert blog.allow == ("total=0.4", "adopt")
+
+
+@pytest.mark.parametrize("off", ["false", "False", "0", ""])
+def test_a_text_switches_a_setting_off_as_well_as_on(off: str) -> None:
+    for text, is_on in ((off, False), ("true", True)):
+        shop, _ = requests(dry_run=text, full=text)
+        assert shop is not None
+        assert shop.dry_run is shop.full is is_on
+        assert is_dry_run({"dry_run": text}) is is_on
+
+
+def test_a_text_that_is_neither_true_nor_false_is_refused() -> None:
+    shop, _ = plans()
+    shop.explain_only = "{{ params.preview }}"  # type: ignore[assignment] - no template field
+
+    with pytest.raises(ConfigurationError, match=r"dry_run='\{\{ params.preview \}\}' is neither true nor false"):
+        shop.request({})
 
 
 def test_a_shard_with_its_group_is_written_again_by_that_sitemap_only() -> None:

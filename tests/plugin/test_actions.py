@@ -188,6 +188,7 @@ def test_an_action_is_a_run_of_its_dag(
     ("wish", "own", "others"),
     [
         ({"action": "allow", "permits": ["shrink:products"]}, {"allow": ("shrink:products",)}, {"allow": ()}),
+        ({"action": "allow", "permits": ["total=0.4"]}, {"allow": ("total=0.4",)}, {"allow": ()}),
         ({"action": "rebuild", "shards": ["products-00001"]}, {"rebuild": ("products-00001",)}, {"rebuild": ()}),
         ({"action": "full", "sections": ["products"]}, {"full": True, "sections": ("products",)}, None),
         ({"action": "full"}, {"full": True, "sections": ("products", "posts")}, None),

@@ -128,7 +128,7 @@ def conf_of(request: ActionRequest, available: AvailableAction, sections: Sequen
         changes = {
             "sections": [own + name for name in request.sections or every],
             "shards": [own + name for name in request.shards],
-            "permits": [permit.replace(":", f":{own}", 1) for permit in request.permits],
+            "permits": [re.sub("^(.*:)?", rf"\g<0>{own}", permit, count=1) for permit in request.permits],
         }
         request = request.model_copy(update=changes)
     if not available.possible:
