@@ -139,8 +139,13 @@ class SitemapPublishOperator(SitemapOperator):
         except XComNotFound as error:
             ti = context["ti"]
             states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.planner_id], run_ids=[ti.run_id])
-            if states.get(ti.run_id, {}).get(self.planner_id) == "skipped":
+            state = states.get(ti.run_id, {}).get(self.planner_id)
+            if state == "skipped":
                 raise AirflowSkipException("The planning task was skipped: there is nothing to publish") from error
+            if state == "success":
+                raise AirflowFailException(
+                    "The planning task succeeded but left no plan: a person marked it, or its XCom was removed. Clear it too"
+                ) from error
             raise NoPlanError(
                 "The planning task did not succeed, so there is nothing to publish. The published sitemap is unchanged; "
                 "see the planning task for the cause"
