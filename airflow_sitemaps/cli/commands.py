@@ -63,9 +63,10 @@ def plan(arguments: argparse.Namespace) -> Answer:
 
 def adopt(arguments: argparse.Namespace) -> Answer:
     """Take over an address that holds another program's sitemap. Without ``--yes``, only explain what would be done."""
-    if arguments.difference and not Path(arguments.difference).absolute().parent.is_dir():
-        folder = Path(arguments.difference).absolute().parent
-        raise TargetError(f"--difference {arguments.difference}: the folder {folder} does not exist")
+    file = Path(arguments.difference or "-").absolute()
+    if arguments.difference and (file.is_dir() or not file.parent.is_dir()):
+        wrong = "it is a folder" if file.is_dir() else f"the folder {file.parent} does not exist"
+        raise TargetError(f"--difference {arguments.difference}: {wrong}")
     with _progress(arguments) as progress:
         adoption = adopt_sitemap(_rendered(arguments), yes=arguments.yes, allow=_allowed(arguments), progress=progress)
     lines = [

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TextIO, TypeAlias
@@ -74,11 +74,11 @@ def _run(arguments: argparse.Namespace, out: TextIO, *, wants_json: bool) -> int
     from airflow_sitemaps.cli.commands import COMMANDS
 
     answer = COMMANDS[arguments.command](arguments)
-    if wants_json if answer.json is None else answer.json:
-        _print_json(answer.document, out)
-    else:
-        for line in answer.lines:
-            print(line, file=out)
+    with suppress(BrokenPipeError):  # who reads the output wants no more, as ``head`` does
+        if wants_json if answer.json is None else answer.json:
+            _print_json(answer.document, out)
+        else:
+            out.writelines(f"{line}\n" for line in answer.lines)
     return DONE if answer.well else FAILED
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
@@ -43,7 +43,7 @@ def answer_stream() -> Iterator[TextIO]:
     own, sys.stdout = sys.stdout, sys.stderr
     os.dup2(sys.stderr.fileno(), number)
     try:
-        with os.fdopen(kept, "w", encoding="utf-8", closefd=False) as stream:
+        with suppress(BrokenPipeError), os.fdopen(kept, "w", encoding="utf-8", closefd=False) as stream:
             yield stream
     finally:
         sys.stdout = own

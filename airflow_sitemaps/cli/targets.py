@@ -79,7 +79,7 @@ def run_file(path: Path) -> tuple[object, list[DAG]]:
             spec.loader.exec_module(module)
     except SitemapError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file that exits must not end the command with its status, often 0
         raise TargetError(f"{str(path)!r} failed when it was run: {type(error).__name__}: {error}") from error
     return module, dags
 

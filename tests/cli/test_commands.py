@@ -240,6 +240,14 @@ def test_a_file_that_breaks_is_named(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert "ModuleNotFoundError" in err
 
 
+@pytest.mark.parametrize("status", ["0", "1", "'no such region'"])
+def test_a_file_that_exits_is_wrong_use(status: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "exits.py").write_text(f"import sys\nsys.exit({status})\n")
+
+    assert main(["plan", f"{tmp_path / 'exits.py'}:sitemap"]) == 2
+    assert f"SystemExit: {status.strip(chr(39))}" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [[], ["paint"], ["build"], ["rollback", "a.py:b", "three"]])
 def test_wrong_use_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as raised:
@@ -319,6 +327,8 @@ def test_adopt_tells_the_difference_before_it_does_anything(shop: Shop) -> None:
     status, _, said = shop.shell("adopt", shop.target, "--yes", "--difference", nowhere)
     assert status == 2
     assert "does not exist" in said
+    status, _, said = shop.shell("adopt", shop.target, "--yes", "--difference", str(shop.file.parent))
+    assert (status, "it is a folder" in said) == (2, True)
     assert sorted(path.name for path in shop.site.iterdir()) == ["sitemap.xml"]
     assert shop.json("adopt", shop.target, "--yes")["urls"] == 26
     assert len(list(shop.site.iterdir())) == 5

@@ -56,3 +56,14 @@ def test_a_warning_has_the_form_of_the_shell(
     said = "first build (1 URL); there is no earlier one to compare it with"
     assert [line for line in lines if re.fullmatch(rf"\d\d:\d\d:\d\d WARNING section pages: {re.escape(said)}", line)]
     assert not [line for line in lines if "airflow_sitemaps." in line], "Airflow's form names the logger"
+
+
+def test_a_reader_that_wants_no_more_is_no_error() -> None:
+    for workers in ("1", ",".join(map(str, range(1, 500)))):  # less than a buffer, and more
+        command = [sys.executable, "-m", "airflow_sitemaps.cli", "estimate", "--rows", "1000", "--workers", workers]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            process.stdout.close()
+            assert process.stderr is not None
+            assert process.stderr.read() == ""
+            assert process.wait() == 0
