@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator, Context
 
-from airflow_sitemaps.airflow_compat import AirflowFailException, default_deferrable
+from airflow_sitemaps.airflow_compat import AirflowException, AirflowFailException, default_deferrable
 from airflow_sitemaps.errors import ConfigurationError, SourceError
 from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
 from airflow_sitemaps.operators.plan import listed
@@ -120,17 +120,15 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
 
     def differs(self, context: Context, event: dict[str, Any]) -> str:
         """Return how the tables differ from what is published, by the trigger's event; fail if one cannot be read."""
-        if "error" in event:
-            raise AirflowFailException(event["error"])
-        log.info("The run starts: %s", event["value"])
-        return str(event["value"])
+        value = _value_of(event)
+        log.info("The run starts: %s", value)
+        return value
 
     def moved(self, context: Context, event: dict[str, Any]) -> str:
         """Record the new value of the trigger's event, at which the run starts, and return it; fail if the query did."""
-        if "error" in event:
-            raise AirflowFailException(event["error"])
-        self._record(context, str(event["value"]))
-        return str(event["value"])
+        value = _value_of(event)
+        self._record(context, value)
+        return value
 
     def poke(self, context: Context) -> bool:
         """Return whether the data has changed."""
@@ -176,6 +174,13 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
 
     def _mark_name(self, context: Context) -> str:
         return f"{context['ti'].dag_id}.{self.task_id}"
+
+
+def _value_of(event: dict[str, Any]) -> str:
+    """Return the value of a trigger's event. Raise its error, which Airflow retries if a retry may help."""
+    if "error" in event:
+        raise (AirflowException if event.get("retryable") else AirflowFailException)(event["error"])
+    return str(event["value"])
 
 
 def _waits(error: SourceError) -> bool:

@@ -61,7 +61,7 @@ class SitemapSourceTrigger(BaseTrigger):
             except SourceError as error:
                 log.warning("The next poll is in %s s. %s", self.poll_interval, error)
             except SitemapError as error:
-                yield TriggerEvent({"error": f"{type(error).__name__}: {error}"})  # type: ignore[no-untyped-call]
+                yield _error_event(error)
                 return
             await asyncio.sleep(self.poll_interval)
 
@@ -108,7 +108,7 @@ class SitemapTablesTrigger(BaseTrigger):
             except SourceError as error:
                 log.warning("The next poll is in %s s. %s", self.poll_interval, error)
             except SitemapError as error:
-                yield TriggerEvent({"error": f"{type(error).__name__}: {error}"})  # type: ignore[no-untyped-call]
+                yield _error_event(error)
                 return
 
     def _seconds_left(self) -> float:
@@ -116,6 +116,12 @@ class SitemapTablesTrigger(BaseTrigger):
         if self.recheck_at is None:
             return float("inf")
         return max(0.0, (datetime.fromisoformat(self.recheck_at) - datetime.now(timezone.utc)).total_seconds())
+
+
+def _error_event(error: SitemapError) -> TriggerEvent:
+    """Return the event of an error, with whether a retry may find the missing connection or credentials."""
+    retryable = {"retryable": True} if getattr(error, "retryable", False) else {}
+    return TriggerEvent({"error": f"{type(error).__name__}: {error}", **retryable})  # type: ignore[no-untyped-call]
 
 
 EVERYTHING: Final = KeyRange(None, None)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapSourceSensor, SitemapTaskGroup, SqlSource, triggers
 from airflow_sitemaps.errors import ConfigurationError, GuardError, SourceConfigurationError, StoreError
@@ -135,6 +136,23 @@ def test_a_wrong_probe_fails_with_the_tables_or_columns_there_are(sql: str, mess
     assert str(caught.value) == text
     trigger = SitemapSourceTrigger(conn_id="shop", sql=sql, known=None, poll_interval=1.0)
     assert event_of(trigger) == {"error": f"SourceConfigurationError: {text}"}
+
+
+def test_a_connection_that_is_missing_in_the_triggerer_is_retried_as_in_a_worker(
+    sitemap: Sitemap, execute: Callable[..., None]
+) -> None:
+    build(sitemap)
+    with DAG("sensor_without_connection"):
+        sensor = SitemapSourceSensor(task_id="wait", sitemap=sitemap, probe=MAX, deferrable=True)
+    lost = event_of(SitemapSourceTrigger(conn_id="not_there", sql=MAX, known=None, poll_interval=1.0))
+    wrong = event_of(SitemapSourceTrigger(conn_id="shop", sql="SELECT 1 FRM x", known=None, poll_interval=1.0))
+
+    for resume in (sensor.moved, sensor.differs):
+        with pytest.raises(AirflowException, match="'not_there' is not defined") as retried:
+            resume({}, lost)  # type: ignore[typeddict-item]
+        assert not isinstance(retried.value, AirflowFailException)
+        with pytest.raises(AirflowFailException, match="syntax error"):
+            resume({}, wrong)  # type: ignore[typeddict-item]
 
 
 def test_a_colon_in_a_probe_names_no_parameter_and_a_statement_without_rows_is_wrong(execute: Any) -> None:
