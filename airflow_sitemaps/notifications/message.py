@@ -166,7 +166,10 @@ def _failed(result: str, name: str, reason: str, action: str, link: str, *, is_o
 
 def _permission(permits: Sequence[str]) -> str:
     """Return how to let a run pass; empty if there is no permit."""
-    return f" If the data is right, run the DAG once with allow={permits[:MAX_LINES]!r}." if permits else ""
+    more = (
+        f" and {counted(len(permits) - MAX_LINES, 'permit')} more, which the log names" if permits[MAX_LINES:] else ""
+    )
+    return f" If the data is right, run the DAG once with allow={permits[:MAX_LINES]!r}{more}." if permits else ""
 
 
 def _action(error: SitemapError | None) -> str:

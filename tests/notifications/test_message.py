@@ -40,6 +40,16 @@ def test_a_published_run_says_what_was_published_and_what_is_not_listed() -> Non
     assert text.text.endswith(LINK)
 
 
+def test_more_permits_than_a_message_names_are_counted() -> None:
+    refusals = [{"message": "fewer rows", "permit": f"shrink:s{n}=0.5"} for n in range(5)]
+
+    text = message.of_refusal("shop", {"refusals": refusals})
+
+    assert text.action.endswith(
+        "allow=['shrink:s0=0.5', 'shrink:s1=0.5', 'shrink:s2=0.5'] and 2 permits more, which the log names."
+    )
+
+
 def test_an_unchanged_run_is_one_line() -> None:
     world = World([row(1)])
     world.build()
