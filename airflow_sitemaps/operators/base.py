@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator, Context
 
-from airflow_sitemaps.airflow_compat import AirflowFailException
+from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException
 from airflow_sitemaps.errors import (
     ConfigurationError,
     ConflictError,
@@ -151,8 +151,8 @@ def _reason_in_xcom(context: Context) -> Iterator[None]:
     """Store in XCom why the task failed."""
     try:
         yield
-    except RefusedError:
-        raise  # the caller records more details
+    except (RefusedError, AirflowSkipException):
+        raise  # the caller records more details; a skipped task has not failed
     except Exception as error:
         from airflow_sitemaps.operators.facts import FAILED, failure_facts
 

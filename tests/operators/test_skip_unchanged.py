@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from airflow_sitemaps import (
     SearchConsoleSubmitOperator,
     Section,
     Sitemap,
+    SitemapNotifier,
     SitemapPingOperator,
     SitemapTaskGroup,
 )
@@ -93,6 +95,26 @@ def test_a_generation_that_is_published_during_the_requests_is_still_announced(
     server.pages["/ping"] = Page(status=204)
 
     assert [states(run(dag))["ping"] for _ in range(2)] == ["success", "skipped"]
+
+
+def test_a_skipped_announcement_is_no_failure_to_pages_and_messages(sitemap: Sitemap, server: Site) -> None:
+    build(sitemap)
+    server.pages["/ping"] = Page(status=204)
+    with DAG("skipped_ping", schedule=None) as dag:
+        SitemapPingOperator(
+            task_id="ping", sitemap=sitemap, url=f"{server.base}/ping", body="{sitemap}", http=LOOPBACK,
+            skip_unchanged=True,
+        )  # fmt: skip
+    assert states(run(dag)) == {"ping": "success"}
+    skipped = run(dag)
+    assert states(skipped) == {"ping": "skipped"}
+    assert xcom(skipped, "ping", "sitemap_failed") is None
+
+    ti = SimpleNamespace(xcom_pull=lambda *, task_ids, key: xcom(skipped, task_ids, key))
+    context = {"dag": dag, "ti": ti, "reason": "success", "dag_run": skipped}
+    message = SitemapNotifier(sitemap=sitemap, unchanged=True).message(context)
+    assert message is not None
+    assert message.result == "unchanged"
 
 
 @pytest.mark.parametrize("kind", ["ping", "searchconsole", "indexnow", "indexnow_skips"])
