@@ -166,9 +166,7 @@ def _failed(result: str, name: str, reason: str, action: str, link: str, *, is_o
 
 def _permission(permits: Sequence[str]) -> str:
     """Return how to let a run pass; empty if there is no permit."""
-    more = (
-        f" and {counted(len(permits) - MAX_LINES, 'permit')} more, which the log names" if permits[MAX_LINES:] else ""
-    )
+    more = f" and {len(permits) - MAX_LINES:,} more that the log names" if permits[MAX_LINES:] else ""
     return f" If the data is right, run the DAG once with allow={permits[:MAX_LINES]!r}{more}." if permits else ""
 
 

@@ -46,7 +46,7 @@ def test_more_permits_than_a_message_names_are_counted() -> None:
     text = message.of_refusal("shop", {"refusals": refusals})
 
     assert text.action.endswith(
-        "allow=['shrink:s0=0.5', 'shrink:s1=0.5', 'shrink:s2=0.5'] and 2 permits more, which the log names."
+        "allow=['shrink:s0=0.5', 'shrink:s1=0.5', 'shrink:s2=0.5'] and 2 more that the log names."
     )
 
 
