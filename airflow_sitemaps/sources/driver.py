@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
@@ -23,6 +24,8 @@ PLACEHOLDER: Final = re.compile(r"(?<![:\w\\]):(\w+)(?![:\w])|:")
 ESCAPED: Final = re.compile(r"\\:|(?<![:\w\\]):(\w+)(?![:\w])")
 """An escaped colon, or a placeholder."""
 PREFIX: Final = "sitemap_"
+TYPED: Final = ("postgresql", "redshift", "duckdb")
+"""The dialects whose drivers bind a date with its type, so that ``:day - interval '1 day'`` is a date."""
 
 Statement = tuple[sa.TextClause, dict[str, Any]]
 """The arguments of ``Connection.execute``: the text and its values."""
@@ -77,7 +80,12 @@ def literal(statement: Statement, dialect: sa.Dialect, text_literal: Callable[[s
         value = values[match.group(1)]
         if isinstance(value, str):
             return text_literal(value)
-        return str(sa.literal(value).compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+        clause: sa.ColumnElement[Any] = sa.literal(value)
+        if isinstance(value, date) and dialect.name in TYPED:
+            is_zoned = getattr(value, "tzinfo", None) is not None
+            clause = sa.cast(clause, sa.DateTime(timezone=True) if is_zoned else clause.type)
+        text = str(clause.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+        return f"({text})" if text.startswith("-") else text  # two minus signs begin a comment
 
     return ESCAPED.sub(written, clause.text)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime, timedelta, timezone
 
 import pytest
 import sqlalchemy as sa
@@ -10,7 +10,9 @@ from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.engine.default import DefaultDialect
 
 from airflow_sitemaps.sources.dialects import dialect_of
+from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources.driver import literal
+from tests.support.source_sessions import create, live, read, session
 
 plain_text = dialect_of(postgresql.dialect()).text_literal
 escaped_text = dialect_of(mysql.dialect()).text_literal
@@ -23,7 +25,13 @@ escaped_text = dialect_of(mysql.dialect()).text_literal
         ("\\", "'\\'"),
         ("it's :x \\:y", "'it''s :x \\:y'"),
         (7, "7"),
-        (datetime(2026, 1, 2, 3), "'2026-01-02 03:00:00'"),
+        (-7, "(-7)"),
+        (date(2026, 1, 2), "CAST('2026-01-02' AS DATE)"),
+        (datetime(2026, 1, 2, 3), "CAST('2026-01-02 03:00:00' AS TIMESTAMP WITHOUT TIME ZONE)"),
+        (
+            datetime(2026, 1, 2, 3, tzinfo=timezone.utc),
+            "CAST('2026-01-02 03:00:00+00:00' AS TIMESTAMP WITH TIME ZONE)",
+        ),
     ],
 )
 def test_postgresql_reads_backslashes_as_they_are(value: object, written: str) -> None:
@@ -43,3 +51,22 @@ def test_no_value_ends_its_literal_where_a_backslash_escapes(name: str) -> None:
     text_literal = dialect_of(dialect).text_literal
     statement = sa.text("SELECT :value"), {"value": "100% \\' OR 1=1 -- "}
     assert literal(statement, dialect, text_literal) == "SELECT '100% \\\\\\' OR 1=1 -- '"
+
+
+@pytest.mark.parametrize("reader", ["auto", "cursor", "materialize"])
+@pytest.mark.parametrize("name", ["sqlite", "postgresql", "duckdb", "mariadb"])
+def test_a_parameter_has_the_value_and_the_type_of_a_bind(name: str, reader: str) -> None:
+    """Two minus signs begin a comment, and a text minus an interval is no date."""
+    base = live(name)
+    create(base, "literals", {"id": "integer", "day": "date"})
+    base.insert("literals", [{"id": n, "day": date(2026, 1, 1) + timedelta(days=n)} for n in range(20)])
+    schema = {"postgresql": "public", "mariadb": "test"}.get(name, "main")
+    options = {"materialize": schema} if reader == "materialize" else {"reader": reader}
+    interval = " - INTERVAL '3 days'"
+    units = {"mariadb": " - INTERVAL 3 DAY", "sqlite": ""}
+    where = f"id < 12 -:n\nAND day > :day{units.get(name, interval)}"
+    parameters = {"n": -3, "day": date(2026, 1, 10)}
+    query = f"SELECT * FROM literals WHERE {where}"
+    with session(base, query=query, parameters=parameters, key="id", loc="id", **options) as source:
+        _counts, _sums, order = read(source, [KeyRange(None, None)])
+    assert [key for _place, key, _loc in order] == [(n,) for n in range(10 if name == "sqlite" else 7, 15)]
