@@ -169,6 +169,6 @@ class StoredRows:
         with (
             waiting(what, WAIT_BOUND), translated(self._engine, f"{what} failed", failed), self._engine.begin() as connection,
         ):  # fmt: skip
-            for sql in (*self._dialect.users_sql, *self._dialect.writable_sql):
+            for sql in (*self._dialect.users_sql, *self._dialect.session_sql, *self._dialect.writable_sql):
                 connection.exec_driver_sql(sql)
             yield connection

@@ -159,3 +159,20 @@ def test_a_schema_that_is_not_there() -> None:
         session(base, query="SELECT 1 AS id", key="id", loc="id", materialize="nowhere"),
     ):
         pass
+
+
+def test_the_stored_rows_are_those_of_a_session_in_utc() -> None:
+    """A query that turns moments into dates and texts gives the same ones with and without ``materialize``."""
+    base = live("postgresql")
+    base.run(
+        "DROP TABLE IF EXISTS moments", "CREATE TABLE moments (id bigint, ts timestamptz)",
+        "INSERT INTO moments VALUES (1, '2024-01-02 03:00+00')", "ALTER ROLE CURRENT_USER SET timezone = 'America/New_York'",
+    )  # fmt: skip
+    query = "SELECT id, CAST(ts AS date) AS day, CAST(ts AS text) AS said FROM moments"
+    try:
+        for schema in (None, "public"):
+            with session(base, query=query, key="id", loc="said", lastmod="day", materialize=schema) as source:
+                rows = [row for batch in source.read([KeyRange(None, None)]) for row in batch.to_pylist()]
+            assert [(row["loc"], str(row["lastmod"])) for row in rows] == [("2024-01-02 03:00:00+00", "2024-01-02")]
+    finally:
+        base.run("ALTER ROLE CURRENT_USER RESET timezone")

@@ -50,7 +50,7 @@ class DuckDB(Dialect):
     modulo_sql: ClassVar[str] = "({}) % {}"
     binary_order_sql: ClassVar[str] = "encode({})"
     # The time zone is a setting of the connection. DuckDB has read-only files but no read-only transactions.
-    begin_sql: ClassVar[tuple[str, ...]] = ("SET TimeZone = 'UTC'",)
+    session_sql: ClassVar[tuple[str, ...]] = ("SET TimeZone = 'UTC'",)
     now_sql: ClassVar[str] = "SELECT make_timestamp(epoch_us(get_current_timestamp()))"
     members_sql: ClassVar[str] = "CAST(to_json(list([{texts}] ORDER BY {orders})) AS VARCHAR)"
 

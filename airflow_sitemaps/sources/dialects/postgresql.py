@@ -85,8 +85,8 @@ class PostgreSQL(Dialect):
     sorted_union: ClassVar[bool] = True
     binds_lists: ClassVar[bool] = True
 
-    begin_sql: ClassVar[tuple[str, ...]] = (
-        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+    begin_sql: ClassVar[tuple[str, ...]] = ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",)
+    session_sql: ClassVar[tuple[str, ...]] = (
         "SET LOCAL TimeZone = 'UTC'",
         "SET LOCAL DateStyle = 'ISO, YMD'",
         "SET LOCAL IntervalStyle = 'iso_8601'",
