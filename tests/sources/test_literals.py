@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.engine.default import DefaultDialect
 
-from airflow_sitemaps.sources.dialects import dialect_of
 from airflow_sitemaps.shards.ranges import KeyRange
+from airflow_sitemaps.sources.dialects import dialect_of
 from airflow_sitemaps.sources.driver import literal
 from tests.support.source_sessions import create, live, read, session
 

@@ -32,6 +32,8 @@ KEYS = {
     ("mariadb", "TIME"): [f"'{'-' if n % 2 else ''}{n * 13}:10:{n % 60:02d}'" for n in range(ROWS)],
     ("mariadb", "FLOAT"): [f"{n}.1" for n in range(ROWS)],
     ("mariadb", "DOUBLE"): [f"{n * 1.1e-3!r}" for n in range(ROWS)] + ["1e300", "-1e300"],
+    ("mariadb", "DECIMAL(40, 0)"): [f"{n}000000000000000000000000000000000000" for n in range(1, ROWS + 1)],
+    ("mariadb", "DECIMAL(40, 38)"): [f"0.{n:038d}" for n in range(ROWS)],
     ("mariadb", "YEAR"): [f"{1950 + n}" for n in range(ROWS)],
     ("sqlite", "REAL"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["9e999", "-9e999", "1e300", "0.1"],
     ("postgresql", "double precision"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)]
@@ -183,3 +185,14 @@ def test_the_null_column_of_a_composite_key_is_named(name: str) -> None:
         survey = source.survey([KeyRange(None, None)])
     assert survey.null_keys == 1
     assert survey.null_key_samples[0].startswith("x (b is NULL; give a value by COALESCE")
+
+
+@pytest.mark.parametrize("kind", ["DATE", "DATETIME"])
+def test_a_zero_date_is_no_null(kind: str) -> None:
+    """MariaDB finds a zero date in a NOT NULL column by IS NULL too, and the row was listed and counted as dropped."""
+    base = live("mariadb")
+    create(base, "zero_dates", {"k": f"={kind} NOT NULL", "slug": "text"})
+    base.run("INSERT INTO zero_dates VALUES ('0000-00-00', 'zero'), ('2024-01-01', 'one')")
+    with session(base, table="zero_dates", key="k", loc="slug") as source:
+        survey = source.survey([KeyRange(None, None)])
+    assert (survey.digests[0].rows, survey.null_keys) == (2, 0)

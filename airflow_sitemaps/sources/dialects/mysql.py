@@ -78,6 +78,8 @@ class MySQL(Dialect):
     }
     """The kind of each column type, by its number in the wire protocol."""
     number_sql: ClassVar[str] = "CAST({} AS DOUBLE)"
+    # In a condition, IS NULL also holds for ``0000-00-00`` in a column that is NOT NULL
+    null_sql: ClassVar[str] = "{} <=> NULL"
     # No driver has an object for ``0000-00-00``, and the rules must see that value
     time_kinds: ClassVar[frozenset[Kind]] = frozenset()
     # To the second. It ends in ``Z`` if the column is stored in UTC.
@@ -117,7 +119,7 @@ class MySQL(Dialect):
     def columns_of(self, cursor: Any) -> list[Column]:
         described = list(cursor.description or ())
         return [
-            Column(name=str(entry[0]), kind=self.kind_of(entry), type_name=_type_name(int(entry[1]), flags))
+            Column(name=str(entry[0]), kind=self.kind_of(entry), type_name=_type_name(entry, flags))
             for entry, flags in zip(described, _flags(cursor, len(described)), strict=True)
         ]
 
@@ -143,7 +145,7 @@ class MySQL(Dialect):
         """Return the placeholder, with a cast where the value would take the column's collation or type."""
         if column.type_name == "ENUM":
             return f"CONVERT({placeholder} USING utf8mb4) COLLATE utf8mb4_bin"
-        if column.type_name in ("DOUBLE", "TIME(6)"):
+        if column.type_name.startswith(("DOUBLE", "TIME", "DECIMAL")):
             return f"CAST({placeholder} AS {column.type_name})"
         return self.key_bind_of.get(column.kind, "{}").format(placeholder)
 
@@ -200,11 +202,14 @@ class MariaDB(MySQL):
     drivers: ClassVar[tuple[tuple[str, str], ...]] = (*MySQL.drivers[:2], ("mariadb+mariadbconnector", "mariadb"))
 
 
-BIT, TIME, ENUM_FLAG, SET_FLAG = 16, 11, 256, 2048
+BIT, TIME, DECIMAL, ENUM_FLAG, SET_FLAG = 16, 11, 246, 256, 2048
 FLOATS = (4, 5)
 
 
-def _type_name(code: int, flags: int) -> str:
+def _type_name(entry: Sequence[Any], flags: int) -> str:
+    code, scale = int(entry[1]), entry[5]
+    if code == DECIMAL and isinstance(scale, int):
+        return f"DECIMAL(65, {scale})"
     if flags & (ENUM_FLAG | SET_FLAG):
         return "ENUM"
     if code in FLOATS:

@@ -75,6 +75,8 @@ class ValueSql:
     """The type that a bound key part is cast to if the column's own type name is unknown."""
     own_types: ClassVar[Mapping[object, str]] = {}
     """The type of a column to which it is cast in its place, by the name or the driver's code as in ``kinds``."""
+    null_sql: ClassVar[str] = "{} IS NULL"
+    """A condition that a column is NULL."""
     text_type: ClassVar[str] = "VARCHAR"
     """The type of texts in the casts of key parts."""
     text_sql: ClassVar[str] = "CAST({} AS VARCHAR)"

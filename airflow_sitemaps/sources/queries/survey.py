@@ -312,7 +312,8 @@ def null_keys(context: QueryContext, connection: sa.Connection) -> tuple[int, tu
 
 
 def _has_null_key(context: QueryContext) -> str:
-    return " OR ".join(f"{context.dialect.column(column)} IS NULL" for column in context.mapping.key)
+    dialect = context.dialect
+    return " OR ".join(dialect.null_sql.format(dialect.column(column)) for column in context.mapping.key)
 
 
 def _null_count(context: QueryContext) -> Statement:
