@@ -82,8 +82,7 @@ def literal(statement: Statement, dialect: sa.Dialect, text_literal: Callable[[s
             return text_literal(value)
         clause: sa.ColumnElement[Any] = sa.literal(value)
         if isinstance(value, date) and dialect.name in TYPED:
-            is_zoned = getattr(value, "tzinfo", None) is not None
-            clause = sa.cast(clause, sa.DateTime(timezone=True) if is_zoned else clause.type)
+            clause = sa.cast(clause, sa.DateTime(timezone=True) if getattr(value, "tzinfo", None) else clause.type)
         text = str(clause.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
         return f"({text})" if text.startswith("-") else text  # two minus signs begin a comment
 

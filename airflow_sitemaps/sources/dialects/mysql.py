@@ -102,7 +102,7 @@ class MySQL(Dialect):
     def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
         """Return kinds by the wire protocol's numbers, and the collations of texts.
 
-        ``type_name`` is set if the kind alone does not say how values compare: of ENUM, SET, TIME, BIT and DOUBLE.
+        ``type_name`` is set if the kind alone does not say how values compare: of ENUM, SET, TIME, BIT, DOUBLE and DECIMAL.
         """
         columns = super().describe(connection, relation, names)
         texts = [name for name in columns if name in set(names) and columns[name].kind is Kind.TEXT]
@@ -202,19 +202,15 @@ class MariaDB(MySQL):
     drivers: ClassVar[tuple[tuple[str, str], ...]] = (*MySQL.drivers[:2], ("mariadb+mariadbconnector", "mariadb"))
 
 
-BIT, TIME, DECIMAL, ENUM_FLAG, SET_FLAG = 16, 11, 246, 256, 2048
-FLOATS = (4, 5)
+FLOAT, DOUBLE, TIME, BIT, DECIMAL = 4, 5, 11, 16, 246
+ENUM_FLAG, SET_FLAG = 256, 2048
 
 
 def _type_name(entry: Sequence[Any], flags: int) -> str:
-    code, scale = int(entry[1]), entry[5]
-    if code == DECIMAL and isinstance(scale, int):
-        return f"DECIMAL(65, {scale})"
     if flags & (ENUM_FLAG | SET_FLAG):
         return "ENUM"
-    if code in FLOATS:
-        return "DOUBLE"
-    return {BIT: "BIT", TIME: "TIME(6)"}.get(code, "")
+    decimal = "" if entry[5] is None else f"DECIMAL(65, {entry[5]})"
+    return {BIT: "BIT", TIME: "TIME(6)", DECIMAL: decimal, FLOAT: "DOUBLE", DOUBLE: "DOUBLE"}.get(int(entry[1]), "")
 
 
 def _flags(cursor: Any, number: int) -> list[int]:
