@@ -171,9 +171,8 @@ class SitemapPublishOperator(SitemapOperator):
                 "There is no plan to publish: this is a dry run, or the chosen sections are of another sitemap"
             )
         with permanent_failures(context), ended_if_stalled("publish"):
-            receipts = [
-                key for keys in self.receipts[:] for key in keys
-            ]  # one call to the API server instead of one per task
+            # one call to the API server instead of one per task
+            receipts = [key for keys in self.receipts[:] for key in keys]
             unwritten = reasons_of(context["ti"], self.planner_id, self.writer_id, receipts)
             sitemap = self.rendered(context)
             with self._asking(context, sitemap, receipts) as refusals:
@@ -237,9 +236,8 @@ class SitemapPublishOperator(SitemapOperator):
         assert self.approval is not None
         asked = []
         try:
-            for section, question in approvals.ask(
-                sitemap, self.plan, receipts, refused, self.approval.timeout
-            ).items():
+            questions = approvals.ask(sitemap, self.plan, receipts, refused, self.approval.timeout)
+            for section, question in questions.items():
                 page = api_base_url() + comparison_page(str(sitemap.asset.uri), question.run)
                 if start(self.decisions, section, question, page=page):
                     run_id = run_id_of(section, question)

@@ -173,7 +173,8 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         record_mark(self.sitemap, self._mark_name(context), ProbeMark(value=value, at=now))
 
     def _mark_name(self, context: Context) -> str:
-        return f"{context['ti'].dag_id}.{self.task_id}"
+        number = getattr(context["ti"], "map_index", -1)
+        return f"{context['ti'].dag_id}.{self.task_id}" + (f".{number}" if number >= 0 else "")
 
 
 def _value_of(event: dict[str, Any]) -> str:

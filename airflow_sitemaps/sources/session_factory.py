@@ -206,7 +206,7 @@ def _inspected(connection: sa.Connection, _dialect: Dialect, table: str) -> list
     indexes: list[Index] = [
         (list(index.get("column_names") or []), bool(index.get("unique")))
         for index in inspector.get_indexes(name, schema=place)
-        if not index.get("dialect_options", {}).get("postgresql_where")
+        if not any(option.endswith("_where") for option in index.get("dialect_options", {}))
     ]
     return [*indexes, ([*primary], True)] if primary else indexes
 

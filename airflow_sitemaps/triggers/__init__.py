@@ -6,6 +6,7 @@ That is the value of a probe with that of the last start, or whole tables with w
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import re
@@ -209,7 +210,7 @@ def last_mark(sitemap: Sitemap, name: str, sections: Sequence[str] = ()) -> Prob
     try:
         document = json.loads(stored.body)
         mark = ProbeMark(value=str(document["value"]), at=str(document["at"]))
-        started = datetime.fromisoformat(mark.at)
+        started = datetime.fromisoformat(mark.at).astimezone(timezone.utc)
     except (ValueError, KeyError, TypeError):
         return None  # a damaged mark costs one run that finds nothing to change
     surveyed = last_survey(state, sections or [section.name for section in sitemap.sections])
@@ -225,7 +226,9 @@ def record_mark(sitemap: Sitemap, name: str, mark: ProbeMark) -> None:
 
 
 def _key(name: str) -> str:
-    return f"probes/{_NOT_IN_KEYS.sub('_', name)}.json"
+    plain = _NOT_IN_KEYS.sub("_", name)
+    own = "" if plain == name else f"-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+    return f"probes/{plain}{own}.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

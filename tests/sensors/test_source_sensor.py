@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sqlite3
 from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +18,7 @@ from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapSourceSensor, 
 from airflow_sitemaps.errors import ConfigurationError, GuardError, SourceConfigurationError, StoreError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import promotion
+from airflow_sitemaps.ports import Create
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.triggers import SitemapSourceTrigger
 from tests.support.airflow_db import run, states, xcom
@@ -193,6 +196,30 @@ def test_the_trigger_polls_again_when_the_database_was_down(
     assert event_of(trigger) == {"value": "7"}
     assert "The next poll is in 7.0 s. probe over connection 'shop'" in caplog.text
     assert password not in caplog.text
+
+
+def test_names_of_other_letters_and_mapped_tasks_have_marks_of_their_own(sitemap: Sitemap) -> None:
+    with DAG("магазин"):
+        sensor = SitemapSourceSensor(task_id="wait", sitemap=sitemap, probe=MAX)
+    contexts = [
+        {"ti": SimpleNamespace(dag_id=name, map_index=n)} for name in ("магазин", "витрина") for n in (-1, 0, 1)
+    ]
+    for context in contexts:
+        sensor._record(context, "1")  # type: ignore[arg-type]
+    keys = [stored.key for stored in sitemap.store.open().state.list("probes/")]
+    assert len(keys) == 6
+    assert all(re.fullmatch(r"probes/_+\.wait(\.[01])?-[0-9a-f]{12}\.json", key) for key in keys)
+
+
+@pytest.mark.parametrize("at", ["2026-01-01T00:00:00", "yesterday", None])
+def test_a_damaged_mark_costs_one_run(
+    sitemap: Sitemap, execute: Callable[..., None], at: str | None
+) -> None:
+    build(sitemap)
+    body = json.dumps({"value": "1", "at": at}).encode()
+    sitemap.store.open().state.put("probes/shop.wait.json", body, mode=Create(), metadata={})
+    mark = triggers.last_mark(sitemap, "shop.wait")
+    assert mark is None or mark.at == "2026-01-01T00:00:00"
 
 
 def test_a_mark_without_a_successful_run_since_does_not_hold_the_next_run_back(

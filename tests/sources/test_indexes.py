@@ -28,6 +28,11 @@ def facts(database: str, table: str, key: str | Sequence[str]) -> tuple[bool, bo
             f"CREATE INDEX ix_all_c ON {q('ix_all')} (c)",
             f"CREATE VIEW ix_view AS SELECT a, b, c, url FROM {q('ix_all')}",
         )
+        if database == "sqlite":
+            base.run(
+                "CREATE TABLE ix_part (a INTEGER, url TEXT)",
+                "CREATE UNIQUE INDEX ix_part_a ON ix_part (a) WHERE url > ''",
+            )
         if database == "postgresql":
             base.run(
                 "CREATE SCHEMA ix_else",
@@ -64,6 +69,10 @@ def test_of_a_table(database: str, key: str | tuple[str, ...], expected: tuple[b
 @pytest.mark.parametrize("database", DATABASES)
 def test_of_a_view_nothing_is_known(database: str) -> None:
     assert facts(database, "ix_view", "a") == (False, False)
+
+
+def test_of_a_partial_index_of_sqlite_nothing_is_known() -> None:
+    assert facts("sqlite", "ix_part", "a") == (False, False)
 
 
 @pytest.mark.parametrize(
