@@ -95,7 +95,7 @@ bench-billion: $(READY)  ## Plan and publish up to 2,500 million generated URLs;
 bench-rows: $(READY)  ## Runs over ROWS real rows in DuckDB, each task in a process of its own; 100 M: three quarters of an hour and 15 GB of disk
 	$(BIN)/python -W ignore -m benchmarks.rows --rows $(ROWS) $(KEEP)
 
-bench-spread: $(READY)  ## A day of hourly runs over ROWS rows with scattered changes, with and without rewrite_after; 5 M: twenty minutes
+bench-spread: $(READY)  ## A day of hourly runs over ROWS rows with scattered changes, with and without rewrite_after; 10 M: twenty-five minutes
 	$(BIN)/python -W ignore -m benchmarks.spread --rows $(ROWS) $(KEEP)
 
 bench-siblings: $(READY)  ## The survey of thirty sections of one table of three million rows, shared and not; five minutes
