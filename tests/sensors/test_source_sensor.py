@@ -212,9 +212,7 @@ def test_names_of_other_letters_and_mapped_tasks_have_marks_of_their_own(sitemap
 
 
 @pytest.mark.parametrize("at", ["2026-01-01T00:00:00", "yesterday", None])
-def test_a_damaged_mark_costs_one_run(
-    sitemap: Sitemap, execute: Callable[..., None], at: str | None
-) -> None:
+def test_a_damaged_mark_costs_one_run(sitemap: Sitemap, execute: Callable[..., None], at: str | None) -> None:
     build(sitemap)
     body = json.dumps({"value": "1", "at": at}).encode()
     sitemap.store.open().state.put("probes/shop.wait.json", body, mode=Create(), metadata={})
