@@ -29,7 +29,7 @@ from airflow_sitemaps.sources.sql import SqlSource
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.shards.manifest import SectionManifest
     from airflow_sitemaps.sitemap import Section, Sitemap
 
 log = logging.getLogger(__name__)
@@ -81,19 +81,16 @@ class SitemapTablesTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments."""
-        arguments = {
-            "tables": [dict(table) for table in self.tables],
-            "recheck_at": self.recheck_at,
-            "poll_interval": self.poll_interval,
-        }
+        arguments = {"tables": self.tables, "recheck_at": self.recheck_at, "poll_interval": self.poll_interval}
         return "airflow_sitemaps.triggers.SitemapTablesTrigger", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: what differs, or why a table cannot be read. A database that is down is polled again."""
         tables = [TableDigest(**table) for table in self.tables]
         versions: dict[str, str | None] = {}
+        recheck_at = None if self.recheck_at is None else datetime.fromisoformat(self.recheck_at)
         while True:
-            left = self._seconds_left()
+            left = float("inf") if recheck_at is None else (recheck_at - datetime.now(timezone.utc)).total_seconds()
             await asyncio.sleep(min(self.poll_interval, left))
             if left <= self.poll_interval:
                 reason = f"files change at {self.recheck_at}, because rows are then too old or no longer in the future"
@@ -112,12 +109,6 @@ class SitemapTablesTrigger(BaseTrigger):
                 yield _error_event(error)
                 return
 
-    def _seconds_left(self) -> float:
-        """Return the seconds until files change by age, at least 0."""
-        if self.recheck_at is None:
-            return float("inf")
-        return max(0.0, (datetime.fromisoformat(self.recheck_at) - datetime.now(timezone.utc)).total_seconds())
-
 
 def _error_event(error: SitemapError) -> TriggerEvent:
     """Return the event of an error, with whether a retry may find the missing connection or credentials."""
@@ -125,7 +116,6 @@ def _error_event(error: SitemapError) -> TriggerEvent:
     return TriggerEvent({"error": f"{type(error).__name__}: {error}", **retryable})  # type: ignore[no-untyped-call]
 
 
-EVERYTHING: Final = KeyRange(None, None)
 _TABLES: Final = re.compile(r"\b(?:from|join)\s+([\w.\"`$-]+)", re.IGNORECASE)
 _COLON: Final = re.compile(r"(?<!\\):")
 _NOT_IN_KEYS: Final = re.compile(r"[^A-Za-z0-9_.-]")
@@ -221,8 +211,7 @@ def record_mark(sitemap: Sitemap, name: str, mark: ProbeMark) -> None:
     """Store the mark of a start under the sensor's name, which is unique for the sitemap."""
     body = json.dumps({"value": mark.value, "at": mark.at}).encode()
     key = _key(name)
-    objects = sitemap.store.open().state
-    put_verified(objects, key, body, mode=Overwrite(), write_id=f"{key}#{mark.at}")
+    put_verified(sitemap.store.open().state, key, body, mode=Overwrite(), write_id=f"{key}#{mark.at}")
 
 
 def _key(name: str) -> str:
@@ -257,7 +246,7 @@ class TableDigest:
             present = session.table_version()
             if present is not None and present == version:
                 return present, ""
-            digest = session.survey([EVERYTHING]).digests[0]
+            digest = session.survey([KeyRange(None, None)]).digests[0]
             kind = session.digest_kind
         now = (kind if self.kind is not None else None, digest.rows, f"{digest.checksum:016x}")
         if now == (self.kind, self.rows, self.checksum):
@@ -293,21 +282,18 @@ def published(sitemap: Sitemap, sections: Collection[str]) -> tuple[list[TableDi
     """
     manifest = StateRepository(sitemap.store.open().state).manifest()
     selected = _selected(sitemap, sections)
-    moments = [manifest.recheck_at] if manifest is not None else []
-    if manifest is not None:
-        states = (manifest.sections.get(section.name) for section in selected)
-        moments += [shard.recheck_at for state in states if state is not None for shard in state.shards]
-    return [_digest(section, manifest) for section in selected], min(
-        (m for m in moments if m is not None), default=None
-    )
+    states = [None if manifest is None else manifest.sections.get(section.name) for section in selected]
+    moments = [None if manifest is None else manifest.recheck_at]
+    moments += [shard.recheck_at for state in states if state is not None for shard in state.shards]
+    digests = [_digest(section, state) for section, state in zip(selected, states, strict=True)]
+    return digests, min(filter(None, moments), default=None)
 
 
 def _selected(sitemap: Sitemap, sections: Collection[str]) -> list[Section]:
     return [section for section in sitemap.sections if not sections or section.name in sections]
 
 
-def _digest(section: Section, manifest: Manifest | None) -> TableDigest:
-    state = manifest.sections.get(section.name) if manifest is not None else None
+def _digest(section: Section, state: SectionManifest | None) -> TableDigest:
     whole = total(shard.digest for shard in (state.shards if state is not None else ()))
     assert isinstance(section.source, SqlSource)
     return TableDigest(
