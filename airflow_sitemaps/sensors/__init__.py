@@ -104,11 +104,11 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         with permanent_failures(context):
             sitemap = self.rendered(context)
             reason = in_worker(sitemap, listed(self.sections))
-            if not reason and self._plan_changes(context):
-                return None
         if reason:
             log.info("The sensor plans at each poke, in a worker: %s", reason)
             return super().execute(context)
+        if self.poke(context):
+            return None
         with permanent_failures(context):
             tables, recheck_at = published(sitemap, listed(self.sections))
         trigger = SitemapTablesTrigger(
@@ -131,9 +131,13 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         return value
 
     def poke(self, context: Context) -> bool:
-        """Return whether the data has changed."""
+        """Return whether the data has changed. While the database is down, the sensor continues to wait."""
         with permanent_failures(context):
-            return self._has_moved(context) if self.probe is not None else self._plan_changes(context)
+            try:
+                return self._has_moved(context) if self.probe is not None else self._plan_changes(context)
+            except SourceError as error:
+                log.warning("The sensor continues to wait. %s", error)
+                return False
 
     def _plan_changes(self, context: Context) -> bool:
         from airflow_sitemaps.pipeline import stages
@@ -144,20 +148,14 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
             log.info("%s: generation %d is not completely public; a run finishes it", self.sitemap, manifest.generation)
             return True
         request = stages.RunRequest(sections=listed(self.sections), dry_run=True)
-        try:
-            plan = stages.plan(self.rendered(context), request).plan
-        except SourceError as error:
-            return _waits(error)
+        plan = stages.plan(self.rendered(context), request).plan
         log.info("%s: a build would %s", self.sitemap, "change something" if plan.changes else "find nothing to change")
         return bool(plan.changes)
 
     def _has_moved(self, context: Context) -> bool:
         from airflow_sitemaps.triggers import last_mark, query_value
 
-        try:
-            value = query_value(str(self.conn_id), str(self.probe))
-        except SourceError as error:
-            return _waits(error)
+        value = query_value(str(self.conn_id), str(self.probe))
         mark = last_mark(self.sitemap, self._mark_name(context), listed(self.sections))
         if mark is not None and mark.value == value:
             log.info("The probe still returns %r, as at %s", value, mark.at)
@@ -182,9 +180,3 @@ def _value_of(event: dict[str, Any]) -> str:
     if "error" in event:
         raise (AirflowException if event.get("retryable") else AirflowFailException)(event["error"])
     return str(event["value"])
-
-
-def _waits(error: SourceError) -> bool:
-    """Log that the database is down, and return False: the sensor continues to wait."""
-    log.warning("The sensor continues to wait. %s", error)
-    return False
