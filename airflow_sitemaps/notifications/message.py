@@ -58,9 +58,9 @@ class SitemapMessage:
     @property
     def slack(self) -> str:
         """The message in Slack's markup."""
-        parts = [f"*{_slack(self.title)}*", *(f"• {_slack(line)}" for line in self.lines)]
+        parts = [f"*{escape(self.title, quote=False)}*", *(f"• {escape(line, quote=False)}" for line in self.lines)]
         if self.action:
-            parts.append(f"*To do:* {_slack(self.action)}")
+            parts.append(f"*To do:* {escape(self.action, quote=False)}")
         if self.link:
             parts.append(f"<{self.link}|Open the run in Airflow>")
         return "\n".join(parts)
@@ -224,7 +224,3 @@ def _line(text: str) -> str:
     """Return a text in one line of limited length, without control characters."""
     line = "".join(character if character.isprintable() else " " for character in text)
     return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + "…"
-
-
-def _slack(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
