@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.http import HttpClient
     from airflow_sitemaps.sitemap import Sitemap
-    from airflow_sitemaps.web_services import Sender
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +124,7 @@ class IndexNowOperator(AnnouncingOperator):
         """Send the URLs, and return how many there were."""
         from airflow_sitemaps.search_engines import announcer, indexnow
 
-        site, sender = indexnow.indexnow(self.conn_id), self.sender()
+        site = indexnow.indexnow(self.conn_id)
         key_reader = (self.http or indexnow.key_reader()) if self.check_key else None
         if published is None:
             if not isinstance(self.urls, Sequence) or isinstance(self.urls, str):
@@ -133,18 +132,14 @@ class IndexNowOperator(AnnouncingOperator):
             urls = [str(url) for url in self.urls[:]]  # a slice reads mapped results at once
             if key_reader is not None:
                 indexnow.require_key_files(site, urls, key_reader)
-            return asdict(site.submit(urls, sender))
+            return asdict(site.submit(urls, self.http))
         number = None
         if self.generation not in (None, "", "None"):
             number = self.whole_number("generation", self.generation)
         how = announcer.ChangeScope(generation=number, backfill=self.backfill, max_urls=self.max_urls)
-        outcome = asdict(announcer.announce(self.sitemap, site, how, sender, key_reader))
+        outcome = asdict(announcer.announce(self.sitemap, site, how, self.http, key_reader))
         log.info("IndexNow: %s", text_of(outcome))
         return outcome
-
-    def sender(self) -> Sender | None:
-        """Return the client that sends the requests. None means a client that reaches only participating engines."""
-        return self.http
 
 
 def text_of(numbers: dict[str, Any]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -56,11 +55,9 @@ class SitemapFetchesOperator(SitemapOperator):
         where = f"SitemapFetchesOperator({self.task_id!r})"
         setting_checks.instance(where, "access_log", access_log, AccessLog)
         setting_checks.whole_number(where, "days", days, 1)
-        names = Counter(crawler.name for crawler in crawlers)
-        if not names or max(names.values()) > 1:
-            raise ConfigurationError(
-                f"{where}: crawlers={list(names.elements())!r}; give crawlers with different names"
-            )
+        names = [crawler.name for crawler in crawlers]
+        if not 0 < len(names) == len(set(names)):
+            raise ConfigurationError(f"{where}: crawlers={names!r}; give crawlers with different names")
         self.access_log = access_log
         self.crawlers = crawlers
         self.days = days

@@ -215,11 +215,8 @@ def columns_of(section: Section) -> list[str]:
     loc = getattr(source, "loc", None)
     if isinstance(loc, str):
         columns += Template.parse(loc).columns if "{" in loc else (loc,)
-    for field in _COLUMN_SETTINGS:
-        column = getattr(source, field, None)
-        if isinstance(column, str):
-            columns.append(column)
-    return list(dict.fromkeys(columns))
+    settings = (getattr(source, field, None) for field in _COLUMN_SETTINGS)
+    return list(dict.fromkeys([*columns, *(column for column in settings if isinstance(column, str))]))
 
 
 def tables_of(section: Section) -> list[DatasetName]:
@@ -317,10 +314,9 @@ def _database_of_url(url: str) -> Database:
         return Database(kind="unknown")
     kind = parts.scheme.partition("+")[0]
     kind = _SCHEMES.get(kind, kind)
-    path = parts.path.partition("?")[0]
     if kind in ("sqlite", "duckdb"):
-        return Database(kind=kind, database=path.removeprefix("/") if not path.startswith("//") else path[1:])
-    database, _, schema = path.strip("/").partition("/")
+        return Database(kind=kind, database=parts.path.removeprefix("/"))
+    database, _, schema = parts.path.strip("/").partition("/")
     if kind == "bigquery":
         return Database(kind=kind, database=parts.hostname or "", schema=database)
     return Database(

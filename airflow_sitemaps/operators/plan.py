@@ -14,6 +14,7 @@ from airflow_sitemaps.airflow_compat import AirflowFailException, api_base_url
 from airflow_sitemaps.errors import RequestError
 from airflow_sitemaps.operators.base import SitemapOperator, log_lines, own_xcom, permanent_failures
 from airflow_sitemaps.operators.facts import PLAN_FACTS, is_on
+from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
     import jinja2
@@ -144,6 +145,7 @@ class SitemapPlanOperator(SitemapOperator):
         mine = names.sections(chosen)
         if chosen and not mine:
             return None
+        largest = max(self.sitemap.shards_of(section).target_urls for section in self.sitemap.sections)
         return RunRequest(
             sections=mine,
             full=_is_on("full", setting("full", self.full, False)),
@@ -152,7 +154,7 @@ class SitemapPlanOperator(SitemapOperator):
             check_rows=self._check_rows(params),
             allow=names.permits(listed(setting("allow", self.allow, ()))),
             keep_lastmods=names.sections(listed(setting("keep_lastmods", self.keep_lastmods, ()))),
-            batch_rows=self._batch_rows(),
+            batch_rows=None if self.batch_size is None else self.batch_size * largest,
             asks=self.asks,
         )
 
@@ -163,12 +165,6 @@ class SitemapPlanOperator(SitemapOperator):
     def _is_dry(self, params: Mapping[str, Any]) -> bool:
         is_dry = _is_on("dry_run", _setting(params, "dry_run", self.explain_only, False))
         return is_dry or self._check_rows(params) is not None
-
-    def _batch_rows(self) -> int | None:
-        if self.batch_size is None:
-            return None
-        largest = max(self.sitemap.shards_of(section).target_urls for section in self.sitemap.sections)
-        return self.batch_size * largest
 
 
 def deployment() -> str:
@@ -199,7 +195,6 @@ def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch
     """Write the plan to the log, and its address and numbers to XCom. A dry run fails if a build would fail."""
     from airflow_sitemaps.operators.facts import plan_facts
     from airflow_sitemaps.pipeline.stages import explain
-    from airflow_sitemaps.quantities import counted
 
     lines = explain(planned.plan)
     if planned.plan.batches:
@@ -253,8 +248,7 @@ def references(tasks: Sequence[Sequence[Batch]], key: str) -> list[dict[str, Any
 
 def _label(task: Sequence[Batch], names: Mapping[int, str]) -> str:
     """Return a label such as ``products 1/2 (10 shards)`` or ``pages 1/1, posts 1/1 and 28 more (30 shards)``."""
-    number = sum(len(batch.actions) for batch in task)
-    shards = f"({number:,} shard{'s' if number != 1 else ''})"
+    shards = f"({counted(sum(len(batch.actions) for batch in task), 'shard')})"
     shown = [names[batch.number] for batch in task]
     for end in range(len(shown), 0, -1):
         more = f" and {len(shown) - end:,} more" if end < len(shown) else ""
