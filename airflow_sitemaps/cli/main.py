@@ -117,7 +117,7 @@ def get_cli_commands() -> list[Any]:
     subcommands = [
         ActionCommand(
             name=name,
-            help=_sentence(texts[name]),
+            help=texts[name][:1].upper() + texts[name][1:],
             func=partial(_run_in_airflow, name),
             args=[_argument(action) for action in command._actions if action.dest != "help"],  # noqa: SLF001
         )
@@ -152,10 +152,6 @@ def _argument(action: argparse.Action) -> Any:
     if not action.option_strings:
         del settings["default"]
     return arg(flags=flags, **settings)
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def parser() -> argparse.ArgumentParser:
