@@ -80,10 +80,10 @@ class SourceSettings(EntryColumns):
     reader: Reader = field(default="auto", kw_only=True)
     # The first folder in which a .sql file is searched for: that of the file that makes this source.
     _folder: str = field(default="", init=False, repr=False, compare=False)
-    # Airflow's name of the run. It is set when the texts are rendered.
-    _run: str = field(default="", init=False, repr=False, compare=False)
-    # DAG, task and run. They are set when the texts are rendered.
-    _origin: str = field(default="", init=False, repr=False, compare=False)
+    # Airflow's name of the run, in which a materialized table stays for later tasks. It is set by ``rendered``.
+    run: str = field(default="", init=False, repr=False, compare=False)
+    # DAG, task and run, for the comment before each statement. They are set by ``rendered``.
+    origin: str = field(default="", init=False, repr=False, compare=False)
     # The state of the table that the run's plan fixed.
     _state: str = field(default="", init=False, repr=False, compare=False)
     # The source before its texts were rendered.
@@ -266,16 +266,6 @@ class SourceSettings(EntryColumns):
     def state(self) -> str:
         """``plan`` to choose a state, the state or table of stored rows that a plan chose, or "" for the present."""
         return self._state or self.as_of or ""
-
-    @property
-    def run(self) -> str:
-        """Airflow's name of the run, in which a materialized table stays for later tasks. Empty outside Airflow."""
-        return self._run
-
-    @property
-    def origin(self) -> str:
-        """DAG, task and run, for the comment before each statement. Empty outside Airflow."""
-        return self._origin
 
     def identity(self) -> Mapping[str, object]:
         """Return what the rendered shards depend on: every argument, with texts as they are before Jinja renders them."""

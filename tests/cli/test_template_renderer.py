@@ -116,4 +116,4 @@ def test_sizes_and_rates() -> None:
 def test_a_materialised_query_is_each_sessions_own_in_the_shell() -> None:
     source = SqlSource("shop", query="SELECT 1 AS id, 'x' AS url", key="id", loc="url", materialize="scratch")
     sitemap = Sitemap(LocalStore("x", base_url="https://a.example/"), [Section("s", source)])
-    assert rendered(sitemap, NOW).sections[0].source._run == ""  # type: ignore[attr-defined]
+    assert rendered(sitemap, NOW).sections[0].source.run == ""  # type: ignore[attr-defined]
