@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -42,10 +42,6 @@ class Binds:
         name = f"{PREFIX}{len(self.values)}"
         self.values[name] = value
         return f":{name}"
-
-    def include(self, parameters: Mapping[str, Any]) -> None:
-        """Add the user's values, which already have names."""
-        self.values.update(parameters)
 
     def statement(self, sql: str) -> Statement:
         """Return the text with the values that it uses."""

@@ -278,7 +278,6 @@ class ChangeLogReader:
             ", ".join(f"{dialect.column(column)} AS {name}" for column, name in zip(columns, names, strict=True))
             for columns in (source.mapping.key, self._key_columns())
         )
-        binds.include(self.relation.parameters)
         where = "1 = 1"
         if self.settings.position is not None:
             where = dialect.compare((self._position_column(),), ">", (begin,), binds)
@@ -324,7 +323,7 @@ class ChangeLogReader:
         """Write the changes for ``FROM``; a text as ``:since`` is added to the binds."""
         relation = self._with_since(since)
         if binds is not None:
-            binds.include(relation.parameters)
+            binds.values.update(relation.parameters)
         return relation.from_item(self.context.dialect)
 
     def _with_since(self, since: KeyPart | None) -> Relation:

@@ -61,9 +61,7 @@ class Relation:
 
     def binds(self) -> Binds:
         """Return new binds that hold the user's values."""
-        binds = Binds()
-        binds.include(self.parameters)
-        return binds
+        return Binds(dict(self.parameters))
 
 
 def relation_of(table: str | None, query: str | None, where: str | None, parameters: Mapping[str, Any]) -> Relation:
