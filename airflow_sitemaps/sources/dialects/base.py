@@ -189,7 +189,7 @@ class Dialect(ValueSql):
 
     def listed_key(self, column: Column, text: str) -> str:
         """Return SQL that turns a part of ``key_list`` into the column's type."""
-        if column.kind is Kind.INTEGER and not column.type_name:
+        if column.kind is Kind.INTEGER and not column.type_name and self.lists_texts:
             return f"CAST({text} AS {self.cast_types[Kind.INTEGER]})"
         return self.key_bind(column, text)
 

@@ -133,8 +133,6 @@ class MySQL(Dialect):
     def key_value(self, column: Column) -> str:
         """Return SQL for bytes as hexadecimal digits, BIT as an integer, and a 4-byte float as its exact number."""
         value = self.column(column)
-        if column.kind is Kind.BINARY:
-            return f"HEX({value})"
         if column.type_name == "BIT":
             return f"({value} + 0)"
         if column.type_name == "DOUBLE":

@@ -121,9 +121,6 @@ class SQLite(Dialect):
         """Cast a number with a fraction from its text. Other values are compared under the column's own affinity."""
         return f"CAST({placeholder} AS NUMERIC)" if column.kind is Kind.NUMBER else placeholder
 
-    def listed_key(self, column: Column, text: str) -> str:
-        return self.key_bind(column, text)
-
     @contextmanager
     def reading(self, connection: sa.Connection) -> Iterator[None]:
         """Make the driver return texts as bytes, because a text that is not UTF-8 fails the whole run inside the driver."""
