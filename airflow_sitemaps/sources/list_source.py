@@ -99,14 +99,11 @@ class ListSession(Source):
     """The ``ports.Source`` of a ``ListSource``."""
 
     digest_kind = "list/1"
+    key_kinds = ("loc text",)
 
     def __init__(self, config: ListSource) -> None:
         self._entries = sorted(config.entries, key=lambda entry: entry.loc)
         self._fields = [name for name in FIELDS if any(getattr(entry, name) for entry in self._entries)]
-
-    @property
-    def key_kinds(self) -> Sequence[str]:
-        return ["loc text"]
 
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
         return [(entry.loc,) for entry in self._of(within)[every::every]]

@@ -291,7 +291,7 @@ class LocMapping:
     @property
     def columns(self) -> tuple[str, ...]:
         """The source's columns that the URL needs, each once. An invalid template raises ``ConfigurationError``."""
-        return tuple(dict.fromkeys(self._template().columns)) if self.is_template else (self.text,)
+        return tuple(dict.fromkeys(Template.parse(self.text).columns)) if self.is_template else (self.text,)
 
     def expand(self, columns: Mapping[str, pa.Array]) -> pa.Array:
         """Return the URLs of a batch.
@@ -300,13 +300,10 @@ class LocMapping:
         """
         if not self.is_template:
             return columns[self.text]
-        locs = self._template().expand(dict(columns))
+        locs = Template.parse(self.text).expand(dict(columns))
         texts = [columns[name] for name in self.columns if columns[name].type in (pa.string(), pa.large_string())]
         marks = [pc.match_substring(column, MARK) for column in texts]
         marked = reduce(pc.or_kleene, marks) if marks else None
         if marked is None or not pc.any(marked).as_py():
             return locs
         return pc.if_else(marked, pc.replace_substring(locs, quote(MARK), MARK), locs)
-
-    def _template(self) -> Template:
-        return Template.parse(self.text)

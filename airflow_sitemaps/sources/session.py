@@ -206,9 +206,7 @@ class SqlSession:
             return self.change_log(self.context, connection).read(ranges, since)
 
     def now(self) -> datetime:
-        if self._state is not None:
-            return self._state.moment
-        return self.clock()
+        return self.clock() if self._state is None else self._state.moment
 
     def clock(self) -> datetime:
         with self.transaction("reading the clock") as connection:
@@ -284,9 +282,8 @@ class ScanMeter:
         if dialect.estimates_scans:
             try:
                 estimate = sum(dialect.scanned_bytes(connection, each) for each in survey.statements(context, ranges))
-            except (
-                Exception
-            ) as error:  # of any driver: without an estimate the survey goes on, unless there is a ceiling
+            # Of any driver: without an estimate the survey goes on, unless there is a ceiling.
+            except Exception as error:
                 cause = redacted(connection.engine, getattr(error, "orig", None) or error)
                 log.info("%s: the database cannot estimate what the survey will scan: %s", name, cause)
         if self._ceiling is None:

@@ -41,13 +41,9 @@ def take(
 ) -> Survey:
     """Return a digest of each range, as ``ports.Source.survey`` defines it."""
     digests = [EMPTY] * len(ranges)
+    digested = _hashed_here if context.dialect.hashes_here else _by_sql
     for run in _runs(context, ranges):
-        digests_of_buckets = (
-            _hashed_here(context, connection, run, urgent=urgent)
-            if context.dialect.hashes_here
-            else _by_sql(context, connection, run, urgent=urgent)
-        )
-        for bucket, digest in digests_of_buckets:
+        for bucket, digest in digested(context, connection, run, urgent=urgent):
             place = run.places[bucket]
             if place != GAP:
                 digests[place] = digests[place] + digest
