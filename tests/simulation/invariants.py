@@ -310,6 +310,7 @@ class InvariantChecker:
                 continue  # the section stayed as it was
             was = old.sections.get(name) if old is not None else None
             permitted = any(permit.startswith("shrink") for permit in plan.allow)
+            permitted |= f"empty:{name}" in plan.allow and not now.urls  # a person answered a question
             fresh = None if was is None else self._fresh(was, new.committed_at)
             due = now.urls + now.expired_rows if fresh is None else now.urls
             earlier = (was.urls + was.expired_rows if fresh is None else fresh) if was is not None else 0
