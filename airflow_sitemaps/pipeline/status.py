@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.pipeline.concurrency import mapped
@@ -14,7 +14,7 @@ from airflow_sitemaps.shards.layout import robots_urls
 
 if TYPE_CHECKING:
     from airflow_sitemaps.protocol.lastmod import LastmodTrust
-    from airflow_sitemaps.shards.manifest import GenerationNote, Manifest
+    from airflow_sitemaps.shards.manifest import GenerationNote
     from airflow_sitemaps.sitemap import Sitemap
 
 
@@ -84,7 +84,33 @@ def status(sitemap: Sitemap) -> Status:
     manifest = state.manifest()
     if manifest is None:
         return Status()
-    return replace(status_of(manifest, sitemap.store.base_url, last_check(state)), guard_results=guard_results(state))
+    files = list(manifest.files())
+    return Status(
+        generation=manifest.generation,
+        promoted=manifest.promoted,
+        committed_at=manifest.committed_at.isoformat(),
+        run=manifest.run,
+        urls=manifest.urls,
+        shards=len(files),
+        byte_size=sum(file.byte_size for file in files),
+        index_urls=tuple(sitemap.store.base_url + index.name for index in manifest.indexes),
+        sections={
+            name: SectionStatus(
+                urls=section.urls,
+                rows=section.rows,
+                shards=sum(shard.file is not None for shard in section.shards),
+                newest_lastmod=max((s.newest_lastmod for s in section.shards if s.newest_lastmod), default=None),
+                changed_in=section.changed_in,
+                urls_changed=changes_by_day(section, manifest.committed_at),
+                lastmod_trust=trust_of_week(section, manifest.committed_at),
+            )
+            for name, section in manifest.sections.items()
+        },
+        history=manifest.history,
+        departed=len(manifest.departed),
+        checked_at=last_check(state),
+        guard_results=guard_results(state),
+    )
 
 
 def guard_results(state: StateRepository) -> tuple[GuardResults, ...]:
@@ -143,35 +169,3 @@ def _checks(state: StateRepository) -> Iterator[dict[str, Any]]:
         report = state.read_report(key.removeprefix(REPORTS).removesuffix(".json"))
         if report and report.get("action") == "build" and report.get("result") in ("published", "unchanged"):
             yield report
-
-
-def status_of(manifest: Manifest | None, base_url: str, checked_at: str | None = None) -> Status:
-    """Return the status of a manifest."""
-    if manifest is None:
-        return Status()
-    files = list(manifest.files())
-    return Status(
-        generation=manifest.generation,
-        promoted=manifest.promoted,
-        committed_at=manifest.committed_at.isoformat(),
-        run=manifest.run,
-        urls=manifest.urls,
-        shards=len(files),
-        byte_size=sum(file.byte_size for file in files),
-        index_urls=tuple(base_url + index.name for index in manifest.indexes),
-        sections={
-            name: SectionStatus(
-                urls=state.urls,
-                rows=state.rows,
-                shards=sum(shard.file is not None for shard in state.shards),
-                newest_lastmod=max((s.newest_lastmod for s in state.shards if s.newest_lastmod), default=None),
-                changed_in=state.changed_in,
-                urls_changed=changes_by_day(state, manifest.committed_at),
-                lastmod_trust=trust_of_week(state, manifest.committed_at),
-            )
-            for name, state in manifest.sections.items()
-        },
-        history=manifest.history,
-        departed=len(manifest.departed),
-        checked_at=checked_at,
-    )
