@@ -10,7 +10,6 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.concurrency import THREADS, mapped
 from airflow_sitemaps.pipeline.earlier_parts import PARQUET, PART_SUFFIX, read_part, rows_of_body
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
@@ -139,10 +138,7 @@ def export(sitemap: Sitemap, area: ObjectStore) -> Export:
 
 def _published(sitemap: Sitemap) -> tuple[ObjectStore, Manifest]:
     objects = sitemap.store.open().state
-    manifest = StateRepository(objects).manifest()
-    if manifest is None:
-        raise ConfigurationError(f"{objects.url('')}: nothing has been published yet; build the sitemap first")
-    return objects, manifest
+    return objects, StateRepository(objects).published()
 
 
 def _places(manifest: Manifest) -> Iterator[_Place]:
