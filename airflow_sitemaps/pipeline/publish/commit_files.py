@@ -25,6 +25,7 @@ from airflow_sitemaps.pipeline.state.repository import GZIP, StateRepository, bo
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, markup
 from airflow_sitemaps.protocol.entry import MAX_INDEXES
+from airflow_sitemaps.protocol.loc import origin_of
 from airflow_sitemaps.quantities import counted, duration
 from airflow_sitemaps.shards.layout import (
     FEED_NAMES,
@@ -295,11 +296,10 @@ def _contents(
         for entry in (entries[: feeds.FEED_ENTRIES] if sitemap.feeds else ())
     ]
     for style in sitemap.feeds:
-        name = FEED_NAMES[style]
-        base = sitemap.store.base_url
-        channel = feeds.Channel(
-            address=base + name, site=_site(base), title=f"{_host(base)}: pages that changed lately"
-        )
+        name, base = FEED_NAMES[style], sitemap.store.base_url
+        site = origin_of(base)
+        title = f"{site.partition('://')[2]}: pages that changed lately"
+        channel = feeds.Channel(address=base + name, site=site + "/", title=title)
         yield name, feeds.render(style, channel, listed)
     if sitemap.stylesheet:
         yield markup.STYLESHEET_NAME, markup.render_stylesheet()
@@ -352,12 +352,3 @@ def _file(
 
 def _seconds(window: timedelta) -> int:
     return int(window.total_seconds())
-
-
-def _site(base_url: str) -> str:
-    scheme, _, rest = base_url.partition("://")
-    return f"{scheme}://{rest.partition('/')[0]}/"
-
-
-def _host(base_url: str) -> str:
-    return base_url.partition("://")[2].partition("/")[0]
