@@ -39,14 +39,9 @@ def inline() -> Iterator[None]:
         _inline.reset(token)
 
 
-def is_inline() -> bool:
-    """Return whether work must run in the calling thread."""
-    return _inline.get()
-
-
 def mapped(work: Callable[[T], R], items: Iterable[T], name: str) -> Iterator[R]:
     """Apply a function to items concurrently; yield in their order. Raises the exception of the first that fails."""
-    if is_inline():
+    if _inline.get():
         yield from map(work, items)
         return
     with ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix=name) as pool:
@@ -64,13 +59,13 @@ class Prefetch(Generic[T]):
         self._thread = threading.Thread(target=self._draw, name="sitemap-reader", daemon=True)
 
     def __enter__(self) -> Iterator[T]:
-        if is_inline():
+        if _inline.get():
             return self._items
         self._thread.start()
         return self._take()
 
     def __exit__(self, *_: object) -> None:
-        if is_inline():
+        if _inline.get():
             self._close()
             return
         self._stop.set()
@@ -108,9 +103,9 @@ class Prefetch(Generic[T]):
 class UploadPool:
     """A small thread pool for uploads. The next ``submit`` or ``wait`` raises the first failure."""
 
-    def __init__(self, threads: int = UPLOADS, waiting: int = WAITING) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="sitemap-upload")
-        self._room = threading.BoundedSemaphore(waiting)
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=UPLOADS, thread_name_prefix="sitemap-upload")
+        self._room = threading.BoundedSemaphore(WAITING)
         self._pending: list[Future[object]] = []
 
     def __enter__(self) -> UploadPool:
@@ -121,7 +116,7 @@ class UploadPool:
 
     def submit(self, upload: Callable[[], object]) -> None:
         """Run an upload when there is room. Raises the exception of an earlier upload."""
-        if is_inline():
+        if _inline.get():
             upload()
             return
         done = [future for future in self._pending if future.done()]
