@@ -50,8 +50,7 @@ def look(store: Store, manifest: Manifest | None = None, *, read: bool = False) 
     """List all public objects by name; ``read`` computes the etags of the manifest's files again where recorded."""
     listing = {info.key: info for info in store.public.list()}
     if read and store.records_etags and manifest is not None:
-        names = [file.name for file in manifest.public_files()]
-        names = [name for name in names if name in listing]
+        names = [file.name for file in manifest.public_files() if file.name in listing]
         for name, etag in zip(names, mapped(lambda name: _read_etag(store, name), names, "sitemap-drift"), strict=True):
             listing[name] = replace(listing[name], etag=etag)
     return listing
@@ -222,11 +221,11 @@ def foreign_content(sitemap: Sitemap, store: Store, names: Sequence[str], bodies
         if name == STYLESHEET or (info is not None and is_of_another(info, None)):  # gone URLs are not to be listed
             continue
         document = read_public(store, name)
-        fault = "not a readable file of a sitemap" if document is None else _fault(document)
-        if fault:
-            unread.append(f"{store.public.url(name)}: {fault}")
         if document is None:
+            unread.append(f"{store.public.url(name)}: not a readable file of a sitemap")
             continue
+        if not document.whole and document.problems:  # it may list more URLs than were read
+            unread.append(f"{store.public.url(name)}: {'; '.join(problem.message for problem in document.problems)}")
         locs = {entry.loc for entry in document.entries}
         if document.kind != "sitemapindex":
             theirs |= locs
@@ -309,11 +308,6 @@ def _is_child(name: str) -> bool:
         and is_relative_path(name)
         and len(name.encode("utf-8", "surrogatepass")) <= MAX_NAME_BYTES
     )
-
-
-def _fault(document: ReadUrlset) -> str:
-    """Return why a file may list more URLs than were read, or ""."""
-    return "" if document.whole else "; ".join(problem.message for problem in document.problems)
 
 
 def _staged(store: Store, body: str) -> Iterator[str]:
