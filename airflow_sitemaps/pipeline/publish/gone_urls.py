@@ -48,7 +48,7 @@ def with_gone_urls(
     assert window is not None
     objects, everyone = opened.store.state, [section.name for section in opened.sitemap.sections]
     everyone += [name for name in new.sections if name not in everyone]
-    before = _before(objects, old, everyone)
+    before = gone_urls(objects, old.gone if old is not None else None) or GoneUrls(unsure=tuple(sorted(everyone)))
     pieces: dict[str, Pieces] = {name: {} for name in plan.sections}
     for receipt in receipts:
         pieces[receipt.section].update(receipt.pieces)
@@ -101,11 +101,6 @@ def gone_urlset(gone: GoneUrls, limits: Limits) -> bytes | None:
         entries.append(feeds.RecentEntry(moment=moment, loc=loc, element=element))
     kept = feeds.newest(entries, limits, MOST_GONE)
     return feeds.recent_urlset(kept) if kept else None
-
-
-def _before(objects: ObjectStore, old: Manifest | None, everyone: Sequence[str]) -> GoneUrls:
-    gone = gone_urls(objects, old.gone if old is not None else None)
-    return GoneUrls(unsure=tuple(sorted(everyone))) if gone is None else gone
 
 
 def _left(
