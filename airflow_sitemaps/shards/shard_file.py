@@ -85,9 +85,10 @@ class _Body:
         """Return whether the whole file stays within its size limit with these entries and their XML prefixes."""
         return rendered.fits(max_byte_size - self._byte_size - self._frame(prefixes))
 
-    def write(self, rendered: Rendered, prefixes: frozenset[str], *, keep: bool) -> None:
-        """Add entries. With ``keep``, header and entries are not written until all prefixes are known."""
-        self._prefixes |= prefixes
+    def write(self, cleaned: Cleaned, rendered: Rendered) -> None:
+        """Add entries. If they have extensions, header and entries are not written until all prefixes are known."""
+        self._prefixes |= cleaned.prefixes()
+        keep = cleaned.extensions is not None
         if not keep:
             self._begin()
         for chunk in rendered.chunks():
@@ -145,16 +146,12 @@ class FileWriter:
         self._keys: list[pa.Array] = []
         self._articles = 0
         self._feed_texts: list[FeedText] = []
-        self._digest = EMPTY
         self._tally = Tally()
         self._settled = True
+        self.digest = EMPTY
+        """Digest of the rows so far."""
         self.urls = 0
         """Number of entries, duplicates included."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the file has no entry yet."""
-        return self.urls == 0
 
     def has_room(self, cleaned: Cleaned) -> bool:
         """Return whether these entries still fit."""
@@ -167,7 +164,7 @@ class FileWriter:
         rendered = self._body.render(cleaned)
         if not self._fits(cleaned, rendered):
             return False
-        self._write(self._body, cleaned, rendered)
+        self._body.write(cleaned, rendered)
         self._pieces.append(cleaned)
         self._keys.append(rows.column("key"))
         if self._ledger is not None:
@@ -178,15 +175,10 @@ class FileWriter:
             texts = recent_texts(rows, cleaned, self._context.feeds_since)
             self._feed_texts = newest_texts([*self._feed_texts, *texts]) if texts else self._feed_texts
         self.urls += len(cleaned)
-        self._digest = self._digest + digest_of(rows)
+        self.digest = self.digest + digest_of(rows)
         self._tally.add(tally)
         self._last_key = key_text(rows, rows.num_rows - 1)
         return True
-
-    @property
-    def digest(self) -> Digest:
-        """Digest of the rows so far."""
-        return self._digest
 
     def finish(self, not_before: datetime | None = None) -> ShardFile:
         """Return the file. Of entries with the same URL, only the first is kept.
@@ -212,7 +204,7 @@ class FileWriter:
         return ShardFile(
             first_key=self._first_key,
             last_key=None if self._last_key is None else tuple(json.loads(self._last_key)),
-            digest=self._digest,
+            digest=self.digest,
             urls=urls,
             articles=sum(piece.articles() for piece in pieces),
             body=body,
@@ -249,10 +241,6 @@ class FileWriter:
             return False
         return self._body.fits(rendered, cleaned.prefixes(), self._context.limits.max_byte_size)
 
-    @staticmethod
-    def _write(body: _Body, cleaned: Cleaned, rendered: Rendered) -> None:
-        body.write(rendered, cleaned.prefixes(), keep=cleaned.extensions is not None)
-
     def _without_duplicates(self, spreads: list[Numbers]) -> list[Cleaned]:
         """Return the pieces without repeated URLs. If there are any, the body is rendered again."""
         if all_distinct([piece.loc for piece in self._pieces], spreads):
@@ -285,7 +273,7 @@ class FileWriter:
     def _render_again(self, pieces: list[Cleaned]) -> None:
         self._body = _Body(self._context, self._preset)
         for piece in pieces:
-            self._write(self._body, piece, self._body.render(piece))
+            self._body.write(piece, self._body.render(piece))
 
     def _is_equal_by_url(self) -> bool:
         """Return whether all rows of one URL give the same entry.

@@ -98,11 +98,11 @@ class ShardStream:
         self._held.append(rows)
         self._held_rows += rows.num_rows
         if self._held_rows > self._context.max_urls:
-            raise self._too_many(key_text(rows, 0), f"at least {self._held_rows:,}", "rows")
+            raise self._too_many(rows, f"at least {self._held_rows:,}")
 
-    def _too_many(self, key: str, number: str, unit: str) -> RefusedError:
+    def _too_many(self, rows: pa.RecordBatch, number: str) -> RefusedError:
         return RefusedError(
-            f"section {self._context.section!r}: {number} {unit} share the key {key}, and a file holds "
+            f"section {self._context.section!r}: {number} rows share the key {key_text(rows, 0)}, and a file holds "
             f"{self._context.max_urls:,} URLs, {MAX_NEWS:,} articles and {self._context.limits.max_byte_size:,} bytes. Rows "
             "of one key stay in one file: add a column to the section's key that distinguishes them"
         )
@@ -125,9 +125,8 @@ class ShardStream:
                 tally = Tally()
                 self._file.append(head, self._cleaned(head, tally), tally)
                 rows = rows.slice(fitting)
-            elif self._file.is_empty:
-                number = _leading_run(rows.column("key"))
-                raise self._too_many(key_text(rows, 0), f"{number:,}", "rows")
+            elif not self._file.urls:
+                raise self._too_many(rows, f"{_leading_run(rows.column('key')):,}")
             if self._not_before is None:
                 files.append(self._file.finish())
             else:
