@@ -55,11 +55,6 @@ def split_size(rows: int, policy: ShardPolicy) -> int:
     return max(1, -(-rows // max(2, -(-rows // fill))))
 
 
-def weigh(rows: int, xml_bytes: int, policy: ShardPolicy, limits: Limits) -> float:
-    """Return how full a shard is, by the stricter of both limits; 1 is full. Sizes are uncompressed, in bytes."""
-    return max(rows / policy.max_urls, xml_bytes / limits.max_byte_size)
-
-
 def join(
     ranges: Sequence[LayoutRange],
     shards: Sequence[Shard],
@@ -78,23 +73,19 @@ def join(
     joined: list[LayoutRange] = []
     weights: list[float] = []
     for item in ranges:
-        weight = weigh(item.digest.rows, _known_bytes(item, shards, per_row), policy, limits)
-        weight = max(weight, sum(shards[old].articles for old in item.olds) / MAX_NEWS)
+        size = _known_bytes(item, shards, per_row) / limits.max_byte_size
+        articles = sum(shards[old].articles for old in item.olds) / MAX_NEWS
+        weight = max(item.digest.rows / policy.max_urls, size, articles)  # 1: full, by the strictest limit
         if file_urls is not None:
             weight = max(weight, sum(shards[old].urls for old in item.olds) / file_urls)
-        if joined and _fits(joined[-1], weights[-1], item, weight, policy):
+        is_empty = bool(joined) and 0 in (joined[-1].digest.rows, item.digest.rows)
+        if is_empty or (joined and weights[-1] + weight < policy.merge_below):
             joined[-1] = _joined(joined[-1], item)
             weights[-1] += weight
         else:
             joined.append(item)
             weights.append(weight)
     return tuple(joined)
-
-
-def _fits(left: LayoutRange, left_weight: float, right: LayoutRange, right_weight: float, policy: ShardPolicy) -> bool:
-    if left.digest.rows == 0 or right.digest.rows == 0:
-        return True
-    return left_weight + right_weight < policy.merge_below
 
 
 def _joined(left: LayoutRange, right: LayoutRange) -> LayoutRange:
