@@ -175,11 +175,7 @@ def index_entries(manifest: Manifest, settings: IndexSettings) -> dict[str, tupl
         groups[settings.name if settings.mode == "one" else with_part(settings.name, "recent")] = listed
     for section in manifest.sections.values():
         stem = settings.name if settings.mode == "one" else with_part(settings.name, section.name)
-        entries = [
-            IndexEntry(loc=address(section, shard.file.name), lastmod=shard.file.modified_at)
-            for shard in section.shards
-            if shard.file is not None
-        ]
+        entries = [IndexEntry(loc=address(section, f.name), lastmod=f.modified_at) for f in section.files()]
         groups.setdefault(stem, []).extend(entries)
     result: dict[str, tuple[IndexEntry, ...]] = {}
     for stem, entries in groups.items():

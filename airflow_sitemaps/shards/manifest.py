@@ -134,11 +134,6 @@ class Shard(Content, frozen=True, kw_only=True):
     written_in: Count = 0
     dirty_since: Moment | None = None
 
-    @property
-    def expired_rows(self) -> int:
-        """Number of rows omitted because of their age."""
-        return sum(self.expired.values())
-
 
 class Day(Record, frozen=True, kw_only=True):
     """What a section listed on one day on which it changed. Numbers of URLs include expired rows.
@@ -234,7 +229,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
     @property
     def expired_rows(self) -> int:
         """Number of source rows omitted because of their age."""
-        return sum(shard.expired_rows for shard in self.shards)
+        return sum(sum(shard.expired.values()) for shard in self.shards)
 
     def files(self) -> Iterator[PublicFile]:
         """Iterate over the shards' files in key order."""

@@ -82,11 +82,7 @@ def next_section(
 
 
 def _with_today(
-    old: SectionManifest | None,
-    new: SectionManifest,
-    now: datetime,
-    changed: int | None = None,
-    trust: LastmodTrust | None = None,
+    old: SectionManifest | None, new: SectionManifest, now: datetime, changed: int | None, trust: LastmodTrust | None
 ) -> SectionManifest:
     """Return a changed section with its number of URLs recorded, and what its ledger saw in this run."""
     days = recent_days(old, now) if old is not None else {}

@@ -136,13 +136,11 @@ class PrefixCount:
     urls_before: Count
 
 
-def top_prefixes(
-    before: Iterable[SectionManifest], after: Iterable[SectionManifest], most: int = TOP
-) -> tuple[PrefixCount, ...]:
+def top_prefixes(before: Iterable[SectionManifest], after: Iterable[SectionManifest]) -> tuple[PrefixCount, ...]:
     """Return the prefixes with the most URLs, before or after a run, estimated from samples."""
     old, new = _prefix_counts(before), _prefix_counts(after)
     names = sorted({*old, *new} - {REST}, key=lambda name: (-max(old[name], new[name]), name))
-    return tuple(PrefixCount(prefix=name, urls=new[name], urls_before=old[name]) for name in names[:most])
+    return tuple(PrefixCount(prefix=name, urls=new[name], urls_before=old[name]) for name in names[:TOP])
 
 
 def _prefix_counts(sections: Iterable[SectionManifest]) -> Counter[str]:
@@ -175,11 +173,9 @@ def _sampled(section: SectionManifest, level: int) -> set[bytes] | None:
 
 def _of_level(prints: list[bytes], level: int) -> list[bytes]:
     """Return those of ordered fingerprints that are in the sample of a level: the first ones."""
-    return (
-        prints[: bisect_left(prints, (1 << (8 * PRINT_BYTES - level)).to_bytes(PRINT_BYTES, "big"))]
-        if level
-        else prints
-    )
+    if not level:
+        return prints
+    return prints[: bisect_left(prints, (1 << (8 * PRINT_BYTES - level)).to_bytes(PRINT_BYTES, "big"))]
 
 
 def _encoded(prints: Iterable[bytes]) -> str:
