@@ -162,7 +162,9 @@ def _judged(sample: _Rendered, context: SectionContext, plan: SectionPlan, setti
     dropped = sum(tally.dropped.values())
     whole = rows == plan.rows
     due = rows - sum(tally.expired.values())
-    losses = RowLosses.of_tally(tally, rows, settings.base_url)
+    losses = RowLosses(
+        rows=rows, base_url=settings.base_url, dropped=tally.dropped, expired=tally.expired, samples=tally.samples
+    )
     refusals: tuple[Refusal, ...] = ()
     if whole:
         refusals = check_dropped(guards, name, rows=due, dropped=dropped)

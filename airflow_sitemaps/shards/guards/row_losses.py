@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.rules import Tally
     from airflow_sitemaps.shards.manifest import SectionManifest
 
 FREQUENT: Final = 3
@@ -41,11 +40,6 @@ class RowLosses:
         if section.null_keys:
             dropped["key-null"] += section.null_keys
         return cls(rows=section.rows, base_url=base_url, dropped=dropped, expired=expired, samples=section.samples)
-
-    @classmethod
-    def of_tally(cls, tally: Tally, rows: int, base_url: str) -> RowLosses:
-        """Collect the losses of rows that were checked."""
-        return cls(rows=rows, base_url=base_url, dropped=tally.dropped, expired=tally.expired, samples=tally.samples)
 
     def explanation(self) -> str:
         """Return sentences for people, or "" if every row is listed. The cause is first: a reader may cut the end."""
