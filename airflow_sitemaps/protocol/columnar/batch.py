@@ -53,11 +53,11 @@ def clean(batch: pa.RecordBatch, context: RowContext, tally: Tally) -> Cleaned:
     """
     work = _Work(batch)
     locs = clean_locs(batch.column("loc"), context, tally, RowKeys(keys=work.keys))
-    work.cleaned = Cleaned(loc=locs.values)
+    work.cleaned = Cleaned(loc=locs)
     if context.from_template:
-        _count_slashes(locs.values, work.keys, context, tally)
-    if locs.has_dropped:
-        work.drop(pc.is_null(locs.values))
+        _count_slashes(locs, work.keys, context, tally)
+    if locs.null_count:
+        work.drop(pc.is_null(locs))
     if context.format == "text":
         return work.cleaned
     if "lastmod" in work.columns:

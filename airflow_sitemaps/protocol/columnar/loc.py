@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -47,16 +46,8 @@ _MANY_PLACES: Final = 1_000
 _SHOWN_BYTES: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Locs:
-    """Normalised URLs: one for each row, null if the row is dropped; and whether any row is."""
-
-    values: pa.StringArray
-    has_dropped: bool
-
-
-def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKeys) -> Locs:
-    """Normalise a column of URLs and count its faults."""
+def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKeys) -> pa.StringArray:
+    """Normalise a column of URLs and count its faults. A dropped row gets null."""
     raw = as_texts(column)
     scope = scope_of(context.base_url, context.cross_submit)
     here = _begins(raw, scope.origin + "/")
@@ -93,12 +84,10 @@ def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKey
             count_rows(rule, mask, raw, rows, context, tally)
     if dropped is not None:
         values = pc.if_else(dropped, None, values)
-    has_dropped = dropped is not None
     if slow is not None:
         parsed = _parsed(raw, slow, context, tally, rows)
         values = _placed(values, slow, parsed, encoded, waiting)
-        has_dropped = has_dropped or parsed.null_count > 0
-    return Locs(values, has_dropped)
+    return values
 
 
 def _placed(
