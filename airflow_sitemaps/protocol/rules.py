@@ -149,10 +149,6 @@ class Rulebook:
         """Return the verdicts that differ from their defaults, by rule name."""
         return {name: verdict.value for name, verdict in self.verdicts.items() if verdict is not RULES[name].default}
 
-    def effects(self) -> dict[str, Effect]:
-        """Return the effect of a fault by rule name. A URL that cannot be repaired is always omitted."""
-        return {name: RULES[name].effect(verdict) for name, verdict in self.verdicts.items()}
-
 
 @dataclass(slots=True)
 class Tally:

@@ -16,7 +16,7 @@ from airflow_sitemaps.protocol.extensions import languages
 from airflow_sitemaps.protocol.extensions.fields import MAX_DEPTH, JsonFault, check_depth, parse, shown
 from airflow_sitemaps.protocol.extensions.languages import hreflang_fault
 from airflow_sitemaps.protocol.loc import normalise, resolve_entities
-from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, Effect, Rulebook, Tally, Verdict, sample_text
+from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, Effect, Tally, Verdict, sample_text
 from airflow_sitemaps.protocol.url_template import Template
 from airflow_sitemaps.shards.stream import ShardStream
 from tests.support.reference_renderer import NOW, row_context
@@ -380,8 +380,8 @@ def test_without_a_news_column_the_lastmod_dates_an_entry() -> None:
 
 def test_an_expired_article_is_no_fault() -> None:
     assert RULES["news-age"].effect(Verdict.OMIT_FIELD) is Effect.EXPIRED
-    assert Rulebook.of({"news-age": "keep"}).effects()["news-age"] is Effect.LISTED_ANYWAY
-    assert Rulebook.of().effects()["loc-encoding"] is Effect.FIXED
+    assert RULES["news-age"].effect(Verdict.KEEP) is Effect.LISTED_ANYWAY
+    assert RULES["loc-encoding"].effect(RULES["loc-encoding"].default) is Effect.FIXED
     assert {rule.name for rule in RULES.values() if rule.expires} == {"news-age"}
 
 
