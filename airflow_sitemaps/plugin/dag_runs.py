@@ -16,7 +16,6 @@ from airflow_sitemaps.plugin.dag_profiles import KINDS
 
 FAILED: Final = frozenset({"failed", "upstream_failed"})
 ENDED: Final = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
-RUNNING: Final = frozenset({"running", "restarting", "up_for_retry", "up_for_reschedule", "deferred"})
 PUBLISHES: Final = next(operator for operator, kind in KINDS.items() if kind == "publish")
 RUNS_AT_ONCE: Final = 50
 
@@ -159,11 +158,6 @@ def recent_runs(
     for runs in newest.values():
         runs.sort(key=lambda run: -run.number)
     return newest
-
-
-def run(session: Session, dag_id: str, run_id: str) -> RunState | None:
-    """Return one run, or None if it does not exist."""
-    return next(iter(_runs(session, (DagRun.dag_id == dag_id) & (DagRun.run_id == run_id))), None)
 
 
 def runs_by_id(session: Session, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], RunState]:

@@ -205,7 +205,7 @@ def sitemaps_of_dag(
 @router.get("/dags/{dag_id}/runs/{run_id}")
 def run_progress(dag_id: ReadableDag, run_id: str, session: SessionDep, moment: Now) -> runs.RunProgress:
     """Return the progress of a run and what it published. The pages poll this route while the run is active."""
-    run = dag_runs.run(session, dag_id, run_id)
+    run = dag_runs.runs_by_id(session, [(dag_id, run_id)]).get((dag_id, run_id))
     if run is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"The DAG {dag_id} has no run {run_id}")
     tasks = dag_runs.sitemap_tasks(session, [(dag_id, run_id)])

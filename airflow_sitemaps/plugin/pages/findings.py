@@ -26,7 +26,7 @@ from airflow_sitemaps.plugin.readings import (
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.protocol.rules import RULES
 
-_LONG_AGO: Final = datetime.min.replace(tzinfo=timezone.utc)
+LONG_AGO: Final = datetime.min.replace(tzinfo=timezone.utc)
 
 
 class FailedCheck(ForeignModel):
@@ -81,7 +81,7 @@ def newest_ended(tasks: Iterable[TaskState], *, passed: bool = False) -> TaskSta
     """Return the verification task that ended last, or None. Skipped tasks and tasks without an end do not count."""
     states = {"success"} if passed else {"success", "failed"}
     ended = [task for task in tasks if task.kind == "verify" and task.state in states]
-    return max(ended, key=lambda task: task.end or _LONG_AGO, default=None)
+    return max(ended, key=lambda task: task.end or LONG_AGO, default=None)
 
 
 if TYPE_CHECKING:

@@ -344,12 +344,12 @@ def reasons_of(mine: Sequence[XComRow]) -> dict[str, str]:
     return {task: "\n".join(batch + said for said, batch in reasons.items()) for task, reasons in failed.items()}
 
 
-def activity(publishers: Sequence[TaskKey], newest: RecentRuns) -> tuple[Activity, RunState | None]:
-    """Return the current activity, or an empty text, and its run. Publishing precedes planning and waiting."""
-    order: dict[Activity, int] = {"running": 0, "planning": 1, "queued": 2}
-    active: list[tuple[Activity, RunState]] = []
+def activity(publishers: Sequence[TaskKey], newest: RecentRuns) -> Activity:
+    """Return the current activity, or an empty text. Publishing precedes planning and waiting."""
+    order: tuple[Activity, ...] = ("running", "planning", "queued")
+    active: set[str] = set()
     for run, task_id in newest.of_tasks(publishers):
         task = newest.task(run, task_id)
         if run.is_active and not (task is not None and task.has_ended):
-            active.append(("queued" if run.state == "queued" else "planning" if run.is_dry else "running", run))
-    return min(active, key=lambda item: order[item[0]], default=("", None))
+            active.add("queued" if run.state == "queued" else "planning" if run.is_dry else "running")
+    return next((each for each in order if each in active), "")

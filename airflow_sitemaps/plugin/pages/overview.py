@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -29,7 +29,7 @@ from airflow_sitemaps.plugin.dag_profiles import (
 from airflow_sitemaps.plugin.dag_runs import Pushed, RunKey, RunState, TaskState
 from airflow_sitemaps.plugin.events import NO_REPORT, AssetName, Event, RunSummary, StoreFacts
 from airflow_sitemaps.plugin.pages import outcomes
-from airflow_sitemaps.plugin.pages.findings import VerificationRun, newest_ended
+from airflow_sitemaps.plugin.pages.findings import LONG_AGO, VerificationRun, newest_ended
 from airflow_sitemaps.plugin.pages.outcomes import RecentRuns, RunOutcome
 from airflow_sitemaps.plugin.pages.problems import Problem, is_warned, problems
 from airflow_sitemaps.plugin.pages.verdict import (
@@ -51,7 +51,6 @@ LIST_WAIT_S: Final = 0.3
 """Longest time in seconds that a response waits for stores that it has not read lately."""
 PAGE_FRESH_S: Final = 20.0
 LIST_FRESH_S: Final = 120.0
-LONG_AGO: Final = datetime.min.replace(tzinfo=timezone.utc)
 RUNS_IN_LINE: Final = 30
 NAME_PREFIX: Final = "sitemap "
 """Prefix of the name of every asset that ``Sitemap.asset`` creates."""
@@ -259,7 +258,7 @@ def _overview(known: _Known, loaded: _Loaded) -> Overview:
     live = {dag_id for dag_id, dag in loaded.dags.items() if not dag.is_stale or dag.has_import_errors}
     publish = [key for key in known.tasks.publish if key[0] in live]
     publishers = [loaded.dags[dag_id] for dag_id in dict.fromkeys(dag_id for dag_id, _ in publish)]
-    activity, active_run = outcomes.activity(publish, loaded.recent)
+    activity = outcomes.activity(publish, loaded.recent)
     reports = [event for event in known.reports if event.summary.result != "refused"]
     summaries = sorted((*known.summaries, *(event.summary for event in reports)), key=lambda s: moment_of(s.at))
     newest = reports[-1] if reports and summaries[-1] is reports[-1].summary else known.event
@@ -282,7 +281,6 @@ def _overview(known: _Known, loaded: _Loaded) -> Overview:
         now=loaded.now,
         sections=sections,
         activity=activity,
-        active_run=active_run,
         verification=loaded.verification(newest_ended(checks)),
         passed=loaded.verification(newest_ended(checks, passed=True)),
         rollback_failed=_rollback_failed(known.tasks, summaries, loaded),

@@ -219,7 +219,6 @@ class Snapshot:
     now: datetime
     sections: Sequence[SectionSnapshot] = ()
     activity: Activity = ""
-    active_run: RunState | None = None
     verification: VerificationRun | None = None
     passed: VerificationRun | None = None
     rollback_failed: RunState | None = None
