@@ -115,7 +115,7 @@ def inspect(
         inspector.properties, daily=daily, day=inspector.day, meter=meter, clock=clock,
     )  # fmt: skip
     run = _Run.begin(objects, inspector, quota, meter, clock)
-    run.read_site(sitemap)
+    run.read_site()
     run.draw(sitemap)
     run.put()
     queue, done, started = iter(run.queue), 0, time.monotonic()
@@ -171,7 +171,7 @@ class _Run:
         body, write_id = msgspec.json.encode(self.rotation), self.clock.token()
         self.etag = put_verified(self.objects, key, body, mode=mode, write_id=write_id)
 
-    def read_site(self, sitemap: Sitemap) -> None:
+    def read_site(self) -> None:
         """Keep what the engine says of the whole site; without a response, what it said before."""
         manifest = StateRepository(self.objects).manifest()
         urls = [] if manifest is None else [manifest.base_url + index.name for index in manifest.indexes]

@@ -125,7 +125,11 @@ class SearchConsoleClient:
 
     def submit(self, sitemap_url: str) -> None:
         """Submit a sitemap, for the first time or after a change."""
-        self._check(sitemap_url)
+        if not covers(self.site, sitemap_url):
+            raise ConfigurationError(
+                f"{sitemap_url} is outside the Search Console property {self.site!r}. Give the property that contains "
+                "the sitemap's address; Google accepts no other."
+            )
         self._request("PUT", sitemap_url)
 
     def get(self, sitemap_url: str) -> SubmittedSitemap:
@@ -141,13 +145,6 @@ class SearchConsoleClient:
     def address(self, sitemap_url: str) -> str:
         """Return the API's address of a sitemap. Property and sitemap are one path segment each, so ``/`` is quoted."""
         return f"{self.api}/sites/{quote(self.site, safe='')}/sitemaps/{quote(sitemap_url, safe='')}"
-
-    def _check(self, sitemap_url: str) -> None:
-        if not covers(self.site, sitemap_url):
-            raise ConfigurationError(
-                f"{sitemap_url} is outside the Search Console property {self.site!r}. Give the property that contains "
-                "the sitemap's address; Google accepts no other."
-            )
 
     def _request(self, method: str, sitemap_url: str) -> Fetched:
         sender = self.http or client_for(urlsplit(self.api).hostname or "")
