@@ -53,7 +53,7 @@ class AzureServer:
     @contextmanager
     def connection(self, conn_id: str, *, endpoint: str | None = None, **extra: object) -> Iterator[str]:
         """An Airflow connection to this server, or to something in front of it."""
-        from airflow_sitemaps.stores.azure.objects import close_clients  # noqa: PLC0415 - an extra
+        from airflow_sitemaps.stores.azure.objects import connections  # noqa: PLC0415 - an extra
 
         account = f"{endpoint or self.endpoint}"
         text = f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};BlobEndpoint={account};"
@@ -62,7 +62,7 @@ class AzureServer:
         try:
             yield conn_id
         finally:
-            close_clients()
+            connections.close(conn_id)
             del os.environ[variable]
 
 

@@ -56,19 +56,13 @@ def client_of(conn_id: str | None, address: BucketAddress) -> Any:
                 f"'https://account.blob.core.windows.net/{address.bucket}/…'"
             )
         return _of_machine.of(host)
-    service = _of_connection.of(conn_id)
+    service = connections.of(conn_id)
     if host and urlsplit(service.url).hostname != host:
         raise ConfigurationError(
             f"{address.url}: the connection {conn_id!r} is to {urlsplit(service.url).hostname}, another account. "
             "Correct the URL or the connection"
         )
     return service
-
-
-def close_clients() -> None:
-    """Close every client, so that changed connections are read."""
-    for connections in (_of_connection, _of_machine):
-        connections.close()
 
 
 def _connect(conn_id: str | None) -> Any:
@@ -85,7 +79,7 @@ def _connect_as_machine(host: str | None) -> Any:
     return BlobServiceClient(f"https://{host}", credential=DefaultAzureCredential())
 
 
-_of_connection: Final = Connections("Azure Blob Storage", "airflow-sitemaps[azure]", _connect)
+connections: Final = Connections("Azure Blob Storage", "airflow-sitemaps[azure]", _connect)
 _of_machine: Final = Connections("Azure Blob Storage", "airflow-sitemaps[azure]", _connect_as_machine)
 
 
