@@ -228,11 +228,7 @@ def csv_of(lines: Sequence[Mapping[str, Any]], columns: Sequence[str] = CSV_COLU
 
 
 def _cell(value: Any) -> Any:
-    if value is None:
-        return ""
-    if isinstance(value, str):
-        return f"'{value}" if value.startswith(FORMULA_STARTS) else value
-    return value
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
 
 
 class SectionState(StrictModel):
