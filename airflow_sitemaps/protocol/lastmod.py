@@ -168,8 +168,6 @@ def is_future(value: date | datetime, now: datetime, timezone_name: str = "UTC")
 
 def render(value: date | datetime) -> str:
     """Return W3C Datetime: ``2024-05-01``, or ``2024-05-01T12:30:00Z``."""
-    day = f"{value.year:04d}-{value.month:02d}-{value.day:02d}"
     if not isinstance(value, datetime):
-        return day
-    utc = value.astimezone(UTC)
-    return f"{utc.year:04d}-{utc.month:02d}-{utc.day:02d}T{utc.hour:02d}:{utc.minute:02d}:{utc.second:02d}Z"
+        return value.isoformat()
+    return value.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
