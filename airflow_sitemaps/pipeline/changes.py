@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice, pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError, RefusedError
@@ -266,10 +266,8 @@ def _differing_files(
     """Yield the files of both generations between shared boundaries, without those whose content is on both sides."""
     before, after = list(old.shards) if old else [], list(new.shards) if new else []
     shared = {shard.range.lower for shard in before} & {shard.range.lower for shard in after}
-    pieces, others = _cut(before, shared), _cut(after, shared)
-    for number in range(max(len(pieces), len(others))):
-        left = _files(pieces[number] if number < len(pieces) else [])
-        right = _files(others[number] if number < len(others) else [])
+    pieces, others = (map(_files, _cut(shards, shared)) for shards in (before, after))
+    for left, right in zip_longest(pieces, others, fillvalue=()):
         same = {file.xml_sha256 for file in left} & {file.xml_sha256 for file in right}
         files = [f for f in left if f.xml_sha256 not in same], [f for f in right if f.xml_sha256 not in same]
         if any(files):
