@@ -87,11 +87,6 @@ class TaskProfile:
     inlets: tuple[str, ...] = ()
     generation: str = ""
 
-    @property
-    def group_id(self) -> str:
-        """ID of the task group; empty for a task outside a group."""
-        return self.task_id.rpartition(".")[0]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagProfile:
@@ -365,9 +360,9 @@ def _concerns(
     """Return whether a task without outlets concerns this sitemap: by its inlets, or else by its task group."""
     if task.inlets:
         return asset.uri in task.inlets or (dag_id, task.task_id) in inlets
-    in_group = (dag_id, task.group_id) in groups
-    beside = not task.group_id and any(dag_id == publisher for publisher, _ in groups)
-    return in_group or beside
+    group = task.task_id.rpartition(".")[0]
+    beside = not group and any(dag_id == publisher for publisher, _ in groups)
+    return (dag_id, group) in groups or beside
 
 
 def declared_sitemaps(session: Session) -> list[int]:
