@@ -55,6 +55,16 @@ def sitemap(tmp_path: Path, rows: list[dict[str, Any]]) -> Sitemap:
     return Sitemap(LocalStore(tmp_path / "site", base_url=URL), [Section("pages", MemorySourceConfig(rows))])
 
 
+def pinging(dag_id: str, sitemap: Sitemap, server: Site) -> DAG:
+    """A DAG that announces a sitemap by a ping, and skips what it announced before."""
+    with DAG(dag_id, schedule=None) as dag:
+        SitemapPingOperator(
+            task_id="ping", sitemap=sitemap, url=f"{server.base}/ping", body="{sitemap}", http=LOOPBACK,
+            skip_unchanged=True,
+        )  # fmt: skip
+    return dag
+
+
 def test_a_generation_is_announced_once_to_each_service() -> None:
     rows = [{"id": 1, "loc": f"{URL}1"}]
     site = Sitemap(MemoryStore(base_url=URL), [Section("pages", MemorySourceConfig(rows))])
@@ -86,11 +96,7 @@ def test_a_generation_that_is_published_during_the_requests_is_still_announced(
         handler.end_headers()
 
     server.pages["/ping"] = Page(write=publish_meanwhile)
-    with DAG("published_meanwhile", schedule=None) as dag:
-        SitemapPingOperator(
-            task_id="ping", sitemap=sitemap, url=f"{server.base}/ping", body="{sitemap}", http=LOOPBACK,
-            skip_unchanged=True,
-        )  # fmt: skip
+    dag = pinging("published_meanwhile", sitemap, server)
     assert states(run(dag)) == {"ping": "success"}
     server.pages["/ping"] = Page(status=204)
 
@@ -100,11 +106,7 @@ def test_a_generation_that_is_published_during_the_requests_is_still_announced(
 def test_a_skipped_announcement_is_no_failure_to_pages_and_messages(sitemap: Sitemap, server: Site) -> None:
     build(sitemap)
     server.pages["/ping"] = Page(status=204)
-    with DAG("skipped_ping", schedule=None) as dag:
-        SitemapPingOperator(
-            task_id="ping", sitemap=sitemap, url=f"{server.base}/ping", body="{sitemap}", http=LOOPBACK,
-            skip_unchanged=True,
-        )  # fmt: skip
+    dag = pinging("skipped_ping", sitemap, server)
     assert states(run(dag)) == {"ping": "success"}
     skipped = run(dag)
     assert states(skipped) == {"ping": "skipped"}
