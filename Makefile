@@ -10,7 +10,7 @@ INTO := $(BIN)/uv pip install --quiet --python
 ENVIRONMENT := $(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo extras test test-long test-all system lint format bench bench-small lock databases release-check docs docs-links clean
+.PHONY: help venv demo demo-page extras test test-long test-all system lint format bench bench-small lock databases release-check docs docs-links clean
 
 help:  ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -28,7 +28,11 @@ $(READY): requirements.lock pyproject.toml
 venv: $(READY)  ## The environment, in .venv, from requirements.lock
 
 demo: $(READY)  ## Real places to a sitemap on S3 by a real Airflow, with changes, a broken load, a question; leaves demo-site/
-	$(BIN)/airflow-sitemaps demo
+	PYTHONPATH=dags $(BIN)/python -m demo
+
+PORT ?= 8080
+demo-page: $(READY)  ## Airflow's UI over the result of `make demo`, with the question to answer, at PORT
+	PYTHONPATH=dags $(BIN)/python -m demo --page $(PORT)
 
 test: $(READY)  ## The quick suite: all that is pure, live databases, stores, a short simulation, README's DAG; about ten minutes
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
@@ -109,8 +113,8 @@ soak: $(READY)  ## A month of hourly runs with faults, in memory; a few minutes
 
 lock: $(READY)  ## Resolve requirements.lock again from pyproject.toml
 	@echo '# Every package that running, testing and checking needs, for each Python and platform: made by `make lock`.' > requirements.lock.new
-	$(BIN)/uv pip compile pyproject.toml --extra demo --extra postgres --extra duckdb --extra mysql \
-	  --group build --group test --group lint --group docs --universal --python-version 3.10 --upgrade --generate-hashes \
+	$(BIN)/uv pip compile pyproject.toml --extra postgres --extra duckdb --extra mysql \
+	  --group build --group demo --group test --group lint --group docs --universal --python-version 3.10 --upgrade --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-header --no-annotate --quiet >> requirements.lock.new
 	mv requirements.lock.new requirements.lock
 
@@ -279,7 +283,7 @@ redis:  ## Redis from Debian's packages, where this may install it; else the tes
 SERVICES := .test/services
 services: $(READY)
 	$(ENVIRONMENT) $(SERVICES)
-	$(INTO) $(SERVICES)/bin/python -c requirements.lock --editable '.[demo,postgres]' --group services
+	$(INTO) $(SERVICES)/bin/python -c requirements.lock --editable '.[duckdb,postgres]' --group demo --group services
 
 test-celery: redis services  ## A sitemap on two Celery workers, one of them killed, and a task delivered twice; about six minutes
 	$(SERVICES)/bin/python -m pytest -o addopts=-ra $(PYTEST_ARGS) tests/chaos/test_celery.py
@@ -306,7 +310,7 @@ test-compose: $(READY)  ## The compose file started: both workers, a killed work
 TRIGGERS := .test/triggers
 test-triggers: $(READY)  ## A message queue and a dbt run start a DAG; environments of their own for both; about two minutes
 	$(ENVIRONMENT) $(TRIGGERS) && $(ENVIRONMENT) .test/dbt
-	$(INTO) $(TRIGGERS)/bin/python --editable '.[demo,postgres]' --group triggers
+	$(INTO) $(TRIGGERS)/bin/python --editable '.[duckdb,postgres]' --group demo --group triggers
 	$(INTO) .test/dbt/bin/python 'dbt-core<1.12' dbt-postgres  # 1.12 needs a compiler of Rust
 	SITEMAPS_DBT=$(CURDIR)/.test/dbt/bin/dbt $(TRIGGERS)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/system/test_queue_and_dbt.py

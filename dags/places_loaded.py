@@ -41,7 +41,7 @@ sitemap = Sitemap(
 def load_places() -> None:
     @task(outlets=[PLACES])
     def load() -> dict[str, Any]:
-        from airflow_sitemaps.demo.warehouse import load_connection
+        from demo.warehouse import load_connection
 
         return load_connection("places", limit=int(os.environ.get("PLACES_LIMIT", "0")) or None)
 

@@ -20,7 +20,7 @@ DIST = os.environ.get("SITEMAPS_DIST")
 """The folder of a build to compare with: `make release-check` names its own."""
 
 CODE = """
-    cli demo demo/dags example_dags http ledger notifications operators pipeline pipeline/plan pipeline/publish pipeline/state
+    cli example_dags http ledger notifications operators pipeline pipeline/plan pipeline/publish pipeline/state
     plugin plugin/pages ports protocol protocol/columnar protocol/extensions search_engines sensors shards shards/guards
     sources sources/dialects sources/queries stores stores/azure stores/gcs stores/local stores/s3 triggers verification
 """
@@ -34,7 +34,11 @@ CONTENT = {
 }
 """Every folder of the wheel, with the names of its files. Who adds a folder or a kind of file adds it here."""
 
-AROUND = {"": "README.md CHANGELOG.md LICENSE pyproject.toml PKG-INFO .gitignore", "dags": "*.py"}
+AROUND = {
+    "": "README.md CHANGELOG.md LICENSE pyproject.toml PKG-INFO .gitignore",
+    "dags": "*.py .airflowignore",
+    "dags/demo": "*.py",
+}
 """What the source distribution has beside the package."""
 
 
@@ -83,9 +87,7 @@ def test_the_wheel_holds_the_listed_files_and_every_module(wheel: Path) -> None:
 def test_the_source_distribution_holds_the_package_and_its_pages(sdist: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = [member.name.partition("/")[2] for member in archive if member.isfile()]
-    package = {
-        line: files for line, files in CONTENT.items() if "dist-info" not in line and not line.endswith("demo/dags")
-    }
+    package = {line: files for line, files in CONTENT.items() if "dist-info" not in line}
     assert unexpected(names, {**package, **AROUND}) == []
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``airflow-sitemaps build | plan | status | verify | rollback | adopt | demo``."""
+"""The command line: ``airflow-sitemaps build | plan | status | verify | rollback | adopt | find``."""
 
 from __future__ import annotations
 

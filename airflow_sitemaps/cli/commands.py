@@ -187,15 +187,6 @@ def estimate(arguments: argparse.Namespace) -> Answer:
     return Answer(document={"costs": [asdict(cost) for cost in costs]}, lines=cost_estimate.table(costs))
 
 
-def demo(arguments: argparse.Namespace) -> Answer:
-    """Run the demonstration, which prints while it runs."""
-    from airflow_sitemaps.demo import story
-
-    if arguments.page:
-        return Answer(document={}, well=story.show(site=arguments.site, work=arguments.work, port=arguments.page))
-    return Answer(document={}, well=story.run(site=arguments.site, work=arguments.work, places=arguments.places))
-
-
 COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Answer]]] = {
     "build": build,
     "plan": plan,
@@ -206,7 +197,6 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Answer]]] = {
     "diff": diff,
     "rollback": rollback,
     "adopt": adopt,
-    "demo": demo,
     "estimate": estimate,
     "duplicates": duplicates,
     "indexnow-key": indexnow_key,

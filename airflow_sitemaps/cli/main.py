@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, TextIO, TypeAlias
@@ -23,9 +23,6 @@ DONE: Final = 0
 FAILED: Final = 1
 WRONG_USE: Final = 2
 INTERRUPTED: Final = 130
-
-NOT_IN_AIRFLOW: Final = frozenset({"demo"})
-"""Commands that start their own Airflow."""
 
 TARGET: Final = "file.py:sitemap"
 _TARGET_HELP: Final = (
@@ -55,12 +52,8 @@ def complete(own: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run a command whose arguments are parsed, and return the exit status."""
     wants_json = bool(getattr(arguments, "json", False))
-    # The demonstration prints while it runs, and its Airflow keeps its own log. Every other command prints one result,
-    # and only that is standard output.
-    is_demo = arguments.command == "demo"
-    stream = nullcontext(sys.stdout) if is_demo else answer_stream()
     verbose = bool(getattr(arguments, "verbose", False))
-    with stream as out, log_lines(verbose=verbose, quiet_airflow=not is_demo):
+    with answer_stream() as out, log_lines(verbose=verbose):
         try:
             return _run(arguments, out, wants_json=wants_json)
         except KeyboardInterrupt:
@@ -122,7 +115,6 @@ def get_cli_commands() -> list[Any]:
             args=[_argument(action) for action in command._actions if action.dest != "help"],  # noqa: SLF001
         )
         for name, command in sorted(commands.choices.items())
-        if name not in NOT_IN_AIRFLOW
     ]
     return [GroupCommand(name="sitemaps", help="Manage sitemaps", subcommands=subcommands)]
 
@@ -202,12 +194,6 @@ def parser() -> argparse.ArgumentParser:
     _store_check(commands)
     _estimate(commands)
 
-    demo = commands.add_parser("demo", help="real places to a sitemap on S3 by a real Airflow, on this machine")
-    demo.add_argument("--site", default="demo-site", metavar="FOLDER", help="folder for the published files")
-    demo.add_argument("--work", default=".demo", metavar="FOLDER", help="folder for the database and Airflow's home")
-    demo.add_argument("--places", type=int, default=None, metavar="N", help="load only N places, for a quick try")
-    text = "run Airflow with its UI over the last demonstration (port 8080)"
-    demo.add_argument("--page", type=int, nargs="?", const=8080, default=0, metavar="PORT", help=text)
     return result
 
 

@@ -52,12 +52,12 @@ def answer_stream() -> Iterator[TextIO]:
 
 
 @contextmanager
-def log_lines(*, verbose: bool, quiet_airflow: bool = True) -> Iterator[None]:
+def log_lines(*, verbose: bool) -> Iterator[None]:
     """Write log lines to standard error: warnings of all libraries, and with ``verbose`` this package's INFO lines.
 
     Airflow replaces the handlers and the level of the root logger when it is imported, which may happen within the
-    block. So this package's logger has its own handler, and Airflow gets its level from the environment: with
-    ``quiet_airflow`` warnings, unless it is set.
+    block. So this package's logger has its own handler, and Airflow gets its level from the environment: warnings,
+    unless it is set.
     """
     root, ours = logging.getLogger(), logging.getLogger("airflow_sitemaps")
     handler = logging.StreamHandler(sys.stderr)
@@ -67,7 +67,7 @@ def log_lines(*, verbose: bool, quiet_airflow: bool = True) -> Iterator[None]:
     root.setLevel(logging.WARNING)
     ours.setLevel(logging.INFO if verbose else logging.WARNING)
     ours.propagate = False
-    sets_level = quiet_airflow and AIRFLOW_LEVEL not in os.environ
+    sets_level = AIRFLOW_LEVEL not in os.environ
     if sets_level:
         os.environ[AIRFLOW_LEVEL] = "WARNING"
     try:

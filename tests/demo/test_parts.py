@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from airflow_sitemaps.demo import warehouse
-from airflow_sitemaps.demo.services import Difference, Seen, difference, read_site
+from demo import warehouse
+from demo.services import Difference, Seen, difference, read_site
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,13 +14,19 @@ from urllib.parse import quote
 
 import pytest
 
-from airflow_sitemaps.demo.services import read_site
+from demo.services import DAGS, read_site
 from tests.support.airflow_processes import Airflow, first_token, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-COMMAND = [sys.executable, "-m", "airflow_sitemaps.cli", "demo"]
+COMMAND = [sys.executable, "-m", "demo"]
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``make demo`` sets it too."""
+    monkeypatch.setenv("PYTHONPATH", str(DAGS))
 
 
 @pytest.mark.system
@@ -94,4 +100,4 @@ def test_the_page_needs_a_demonstration(tmp_path: Path) -> None:
     done = subprocess.run([*COMMAND, "--page"], cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert done.returncode == 1
-    assert "There is no demonstration in demo-site and .demo. Run the command without --page first." in done.stdout
+    assert "There is no demonstration in demo-site and .demo. Run `make demo` first." in done.stdout

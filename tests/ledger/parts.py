@@ -39,6 +39,7 @@ def lines(world: World | IncrementalMachine) -> dict[str, Line]:
         for shard in section.shards:
             if shard.file is None:
                 assert shard.part is None
+                continue
             if shard.part is None:
                 continue
             stored = world.config.state.objects[shard.part.body]

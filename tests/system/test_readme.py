@@ -23,8 +23,8 @@ import psycopg
 import pytest
 from botocore.config import Config
 
-from airflow_sitemaps.demo.services import PASSWORD, REGION, USER, serve
 from airflow_sitemaps.operators.links import API_PREFIX
+from demo.services import PASSWORD, REGION, USER, serve
 from tests.support.airflow_processes import Airflow, running
 from tests.support.socket_forwarder import forwarded
 

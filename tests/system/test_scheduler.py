@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from airflow_sitemaps.demo.services import BUCKET, PASSWORD, REGION, USER, Bucket, serve
+from demo.services import BUCKET, PASSWORD, REGION, USER, Bucket, serve
 from tests.support.airflow_processes import Airflow, running
 
 if TYPE_CHECKING:

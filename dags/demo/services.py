@@ -1,6 +1,6 @@
 """What the demonstration runs on: an S3 server in this process, and a separate Airflow with its home, database and connections.
 
-``python -m airflow_sitemaps.demo.services FILE DAG_ID RESULT`` makes one DAG run, and writes its result as JSON to RESULT.
+``python -m demo.services FILE DAG_ID RESULT`` makes one DAG run, and writes its result as JSON to RESULT.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ BUCKET: Final = "places-web"
 SITE: Final = "site/"
 STATE: Final = "site-state/"
 """The public and the state area of the sitemap in the bucket."""
+
+DAGS: Final = Path(__file__).parents[1]
+"""The folder of the example DAGs, from which ``demo`` is imported."""
 
 SITEMAP: Final = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 REGION: Final = "us-east-1"
@@ -202,6 +205,7 @@ class Home:
         aws_extra = {"endpoint_url": self.endpoint, "region_name": REGION}
         return {
             **inherited,
+            "PYTHONPATH": str(DAGS),
             "AIRFLOW_HOME": str(home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -221,7 +225,7 @@ class Home:
         """Run a DAG, which must end in a state, in a separate process that logs to a file."""
         (self.work / "airflow").mkdir(parents=True, exist_ok=True)
         log, result = self.work / f"run-{number}.log", self.work / f"run-{number}.json"
-        command = [sys.executable, "-m", "airflow_sitemaps.demo.services", str(self.dags / file), dag_id, str(result)]
+        command = [sys.executable, "-m", "demo.services", str(self.dags / file), dag_id, str(result)]
         started = time.monotonic()
         with log.open("wb") as stream:
             done = subprocess.run(  # noqa: S603 - our own module
@@ -245,7 +249,7 @@ class Home:
             socket.create_server(("127.0.0.1", port)).close()
         except OSError as error:
             raise DemoError(
-                f"port {port} is not free: {error.strerror}. Give another one: --page {port + 1}"
+                f"port {port} is not free: {error.strerror}. Give another one: make demo-page PORT={port + 1}"
             ) from error
         environment = {
             **self.environment(),
@@ -273,12 +277,6 @@ class Home:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-
-
-def dags_folder() -> Path:
-    """Return the folder of the example DAGs: beside this file if the package is installed, or at the root of a checkout."""
-    packaged = Path(__file__).parent / "dags"
-    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "dags"
 
 
 def main(file: str, dag_id: str, result: str) -> None:

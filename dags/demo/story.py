@@ -5,9 +5,7 @@ A first build, changes, nothing new, a broken load and its repair, and a refused
 
 from __future__ import annotations
 
-import shlex
 import shutil
-import sys
 import time
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -15,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from airflow_sitemaps.demo.services import (
+from airflow_sitemaps.quantities import size
+from demo.services import (
+    DAGS,
     SITE,
     STATE,
     DagRun,
@@ -23,21 +23,25 @@ from airflow_sitemaps.demo.services import (
     Difference,
     Home,
     Seen,
-    dags_folder,
     difference,
     read_site,
     serve,
 )
-from airflow_sitemaps.quantities import size
 
 if TYPE_CHECKING:
     from rich.console import Console
     from sqlalchemy import Engine
 
-    from airflow_sitemaps.demo.services import Bucket, Checked
+    from demo.services import Bucket, Checked
 
 MAX_URLS: Final = 5_000
 """Maximum number of URLs per shard, so that there are dozens of shards. The default, and the limit of the protocol, is 50,000."""
+
+WORK: Final = ".demo"
+"""Folder for the database and Airflow's home, in the current one."""
+
+PUBLISHED: Final = "demo-site"
+"""Folder for the published files."""
 
 BASE_URL: Final = "https://places.example/"
 DAG_FILE: Final = "places_sitemap.py"
@@ -80,25 +84,25 @@ class Scene:
         return Told(title, done, report, difference(before, self.bucket.look(SITE)))
 
 
-def run(*, site: str, work: str, places: int | None = None) -> bool:
-    """Run all steps. Return whether every result is as expected."""
+def run(places: int | None = None) -> bool:
+    """Run all steps, over so many places if a number is given. Return whether every result is as expected."""
     from rich.console import Console
     from sqlalchemy import create_engine
 
     console = Console(highlight=False)
     started = time.monotonic()
-    home, folder = Path(work).resolve(), Path(site).resolve()
+    home, folder = Path(WORK).resolve(), Path(PUBLISHED).resolve()
     for old in (home, folder):
         shutil.rmtree(old, ignore_errors=True)
     (home / "dags").mkdir(parents=True)
-    shutil.copy(dags_folder() / DAG_FILE, home / "dags")
+    shutil.copy(DAGS / DAG_FILE, home / "dags")
     engine = create_engine(_warehouse(home))
     try:
         _load(console, engine, places)
         with serve() as bucket:
             scene = Scene(console, _airflow(home, bucket), bucket, engine)
             scene.say(
-                f"Store: an S3 server in this process. Airflow: a home of its own, {work}/airflow.\n"
+                f"Store: an S3 server in this process. Airflow: a home of its own, {WORK}/airflow.\n"
                 f"Sitemap: three sections; {MAX_URLS:,} URLs a file, for many files (the default is 50,000).\n"
             )
             well = _changes(scene)
@@ -112,21 +116,20 @@ def run(*, site: str, work: str, places: int | None = None) -> bool:
         return False
     finally:
         engine.dispose()
-    command = shlex.join([sys.argv[0], "demo", "--site", site, "--work", work, "--page"])
     scene.say(
         f"\nAll of this took {time.monotonic() - started:.0f} s.\n"
-        f"  The published files, {size(total)}:  [bold]{site}/[/bold], beginning with {site}/sitemap.xml\n"
-        f"  The logs of the runs:  {work}/run-1.log and so on\n"
-        f"  Airflow's UI, with the page Sitemaps and the question to answer:  [bold]{command}[/bold]"
+        f"  The published files, {size(total)}:  [bold]{PUBLISHED}/[/bold], beginning with {PUBLISHED}/sitemap.xml\n"
+        f"  The logs of the runs:  {WORK}/run-1.log and so on\n"
+        "  Airflow's UI, with the page Sitemaps and the question to answer:  [bold]make demo-page[/bold]"
     )
     return well
 
 
-def show(*, site: str, work: str, port: int) -> bool:
+def show(port: int) -> bool:
     """Serve Airflow's UI over what ``run`` left, until Ctrl-C. Return whether it could."""
-    home, folder = Path(work).resolve(), Path(site).resolve()
+    home, folder = Path(WORK).resolve(), Path(PUBLISHED).resolve()
     if not (home / "state").is_dir() or not folder.is_dir():
-        print(f"There is no demonstration in {site} and {work}. Run the command without --page first.")
+        print(f"There is no demonstration in {PUBLISHED} and {WORK}. Run `make demo` first.")
         return False
     areas = ((SITE, folder), (STATE, home / "state"))
     with serve() as bucket:
@@ -144,7 +147,7 @@ def show(*, site: str, work: str, port: int) -> bool:
         for area in areas:  # an answer is there the next time
             bucket.download(*area)
     if status:
-        print(f"Airflow ended with status {status}; its log is {work}/airflow.log.")
+        print(f"Airflow ended with status {status}; its log is {WORK}/airflow.log.")
     return status == 0
 
 
@@ -163,7 +166,7 @@ def _airflow(home: Path, bucket: Bucket) -> Home:
 
 
 def _load(console: Console, engine: Engine, places: int | None) -> None:
-    from airflow_sitemaps.demo import warehouse
+    from demo import warehouse
 
     started = time.monotonic()
     rows = warehouse.load(engine, limit=places)
@@ -177,7 +180,7 @@ def _load(console: Console, engine: Engine, places: int | None) -> None:
 
 def _changes(scene: Scene) -> bool:
     """Build, change the data, run twice. Return whether exactly the dates of the changed places moved."""
-    from airflow_sitemaps.demo import warehouse
+    from demo import warehouse
 
     runs = [scene.run(1, "first build")]
     rows = warehouse.change(scene.engine, now=datetime.now(timezone.utc))
@@ -201,7 +204,7 @@ def _changes(scene: Scene) -> bool:
 
 def _broken_load(scene: Scene) -> bool:
     """Lose rows, see the run refused, and repair the load. Return whether no file was touched."""
-    from airflow_sitemaps.demo import warehouse
+    from demo import warehouse
 
     warehouse.lose(scene.engine)
     scene.engine.dispose()
@@ -227,7 +230,7 @@ def _question(scene: Scene) -> bool:
     from rich.markdown import Markdown
     from rich.panel import Panel
 
-    from airflow_sitemaps.demo import warehouse
+    from demo import warehouse
 
     number = warehouse.give_up(scene.engine)
     scene.engine.dispose()
