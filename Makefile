@@ -96,7 +96,7 @@ KEEP ?=
 bench-billion: $(READY)  ## Plan and publish up to 2,500 million generated URLs; about five minutes
 	$(BIN)/python -W ignore -m benchmarks.billion $(KEEP)
 
-bench-rows: $(READY)  ## Runs over ROWS real rows in DuckDB, each task in a process of its own; 100 M: three quarters of an hour and 15 GB of disk
+bench-rows: $(READY)  ## Runs over ROWS real rows in DuckDB, each task in a process of its own; 100 M: twenty minutes on a quiet machine, and 15 GB of disk
 	$(BIN)/python -W ignore -m benchmarks.rows --rows $(ROWS) $(KEEP)
 
 bench-spread: $(READY)  ## A day of hourly runs over ROWS rows with scattered changes, with and without rewrite_after; 10 M: twenty-five minutes
