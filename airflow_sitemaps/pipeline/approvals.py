@@ -108,7 +108,8 @@ def _ask_about(
     staged = _judged(opened, staged, own, state.published(), refusals)
     now = opened.clock.now()
     deadline = min(now + timeout, plan.created_at + lifetime(opened.sitemap.grace))
-    question = Question(run=staged.run, refused=plan.run, permits=staged.allow, asked_at=now, deadline=deadline)
+    permits = tuple(refusal.permit for refusal in staged.refusals)
+    question = Question(run=staged.run, refused=plan.run, permits=permits, asked_at=now, deadline=deadline)
     for receipt in own:
         state.write_receipt(receipt, opened.clock.token())
     state.write_plan(staged)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SAMPLES: Final = 5
 """Maximum number of faulty rows kept per rule."""
 
+REQUESTS: Final = 20
+"""Maximum number of requests of which a section records that their permits are used."""
+
 
 def next_section(
     old: SectionManifest | None,
@@ -65,7 +68,7 @@ def next_section(
         samples=_samples(old, plan, staged, shards),
         days=old.days if old is not None else {},
         known=plan.known_of(shards),
-        permitted_by=old.permitted_by if old is not None else "",
+        permitted_by=old.permitted_by if old is not None else (),
         question=old.question if old is not None else None,
         dated_at=max(ledger.at, (old and old.dated_at) or ledger.at)
         if ledger and (ledger.dates or ledger.compared)
@@ -99,7 +102,8 @@ def _with_today(
 def repaired(old: SectionManifest, plan: Plan, facts: CommitFacts, generation: int) -> SectionManifest:
     """Return a section that the run does not plan, with its changed or deleted files to be put again.
 
-    If another run has changed the section since the plan, it stays as it is; the next plan looks at its files again.
+    If another run has changed the section since the plan, it stays as it is; the next plan looks at its files again. An
+    open question is closed, because an answer could not commit on the repaired section; the next refused run asks again.
     """
     etags = {
         repair.name: repair.found_etag
@@ -112,7 +116,7 @@ def repaired(old: SectionManifest, plan: Plan, facts: CommitFacts, generation: i
         else shard
         for shard in old.shards
     )
-    return old if shards == old.shards else replace(old, shards=shards, changed_in=generation)
+    return old if shards == old.shards else replace(old, shards=shards, changed_in=generation, question=None)
 
 
 def _samples(
@@ -141,10 +145,13 @@ def with_permits(old: SectionManifest | None, new: SectionManifest, plan: Plan, 
     guards = {permit.guard for permit in map(Permit.of, plan.allow) if permit.section in (None, new.name)}
     if new is old:
         guards -= {"growth", "churn"}  # nothing was added or replaced
-    if old is None or not guards:
+    if not guards:
         return new
     after = _after_permits(new, guards, facts.now)
-    return after if after is old else replace(after, permitted_by=plan.asked_by)
+    if after is old:
+        return after
+    earlier = [request for request in after.permitted_by if request != plan.asked_by]
+    return replace(after, permitted_by=(*earlier, plan.asked_by)[-REQUESTS:])
 
 
 def _after_permits(section: SectionManifest, guards: Collection[str], now: datetime) -> SectionManifest:
@@ -175,8 +182,8 @@ class CommitFacts:
     Attributes:
         sections: Configuration of the sections by name, in the order of the index.
         history: Number of generations kept for rollback.
-        index_etags: Etags of the objects that now have the names of drifted or unknown index files; None for a name
-            without an object.
+        index_etags: Etags of the objects that now have the names of drifted or unknown index files, and in a rollback of
+            drifted shards; None for a name without an object.
         adopted: Public names of another program's sitemap that this run takes over.
     """
 

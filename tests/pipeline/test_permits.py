@@ -154,3 +154,32 @@ def test_an_airflow_that_does_not_know_its_address_is_told_of_the_other_one(capl
         shop.run(asked_by="shop manual-1")
     assert f"was last published by the deployment {PRODUCTION}" in caplog.text
     assert "[api] base_url" in caplog.text
+
+
+def test_a_permit_of_a_first_publication_is_used_too() -> None:
+    shop = Shop()
+    shop.run(allow=("shrink",), asked_by="shop manual-1")
+    shop.shrink("a")
+    with pytest.raises(GuardError, match="shrink from 2,000 to 1,600"):
+        shop.run(allow=("shrink",), asked_by="shop manual-1")
+
+
+def test_a_used_permit_stays_used_after_another_one() -> None:
+    shop = Shop()
+    shop.run()
+    for request in ("shop manual-1", "shop manual-2"):
+        shop.shrink("a")
+        shop.run(allow=("shrink:a",), asked_by=request)
+    shop.shrink("a")
+    with pytest.raises(GuardError, match="shrink from 1,280 to 1,024"):
+        shop.run(allow=("shrink:a",), asked_by="shop manual-1")
+
+
+def test_another_deployment_rolls_nothing_back() -> None:
+    shop = Shop()
+    shop.run(origin=PRODUCTION)
+    shop.rows["a"].append(row("a-99999"))
+    shop.run(origin=PRODUCTION)
+    with pytest.raises(GuardError, match=f"by the deployment {PRODUCTION}, and this run is of {STAGING}"):
+        stages.rollback(shop.sitemap(), 1, origin=STAGING, clock=shop.clock)
+    assert stages.rollback(shop.sitemap(), 1, origin=PRODUCTION, clock=shop.clock).generation == 3

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
+from airflow_sitemaps import Canary, Guards, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, ConflictError, GuardError, IncompleteError, StoreContentError
+from airflow_sitemaps.http import Fetched
 from airflow_sitemaps.pipeline import approvals, build, rollback, stages
 from airflow_sitemaps.pipeline.request import QUIET, OpenSitemap, RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import failures_of
+from airflow_sitemaps.stores.memory import MemoryObjects
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
@@ -35,6 +37,7 @@ class Shop:
     products: list[dict[str, Any]] = field(default_factory=lambda: [row(key) for key in range(100)])
     posts: list[dict[str, Any]] = field(default_factory=lambda: [row(1_000 + key) for key in range(10)])
     settings: dict[str, Any] = field(default_factory=dict)
+    guards: Guards = Guards(min_rows=20)  # noqa: RUF009 - frozen
     store: Any = None
 
     def __post_init__(self) -> None:
@@ -48,7 +51,7 @@ class Shop:
                 Section("posts", MemorySourceConfig(self.posts)),
             ],
             shards=ShardPolicy(max_urls=15),
-            guards=Guards(min_rows=20),
+            guards=self.guards,
         )
 
     @property
@@ -129,7 +132,7 @@ def test_an_allowed_change_is_published_exactly_as_it_was_compared(shop: Shop) -
 def test_a_run_that_has_nothing_else_to_publish_asks_as_well(shop: Shop) -> None:
     question = shop.refused()
 
-    assert question.permits == ("shrink:products=0.3", "canary:products")
+    assert question.permits == ("shrink:products=0.3",)
     assert question.deadline == shop.clock.now() + 4 * HOURS
     assert len(shop.locs()) == 110
 
@@ -310,7 +313,7 @@ def test_a_change_that_only_the_commit_refuses_asks_as_well(shop: Shop) -> None:
     report, asked = shop.run()
 
     assert report is None
-    assert {permit.partition("=")[0] for permit in asked["products"].permits} == {"churn:products", "canary:products"}
+    assert {permit.partition("=")[0] for permit in asked["products"].permits} == {"churn:products"}
     shop.answer(asked["products"])
     assert shop.locs() == everything(shop)
 
@@ -323,3 +326,81 @@ def test_a_refused_question_of_a_plan_that_asks_nobody_is_as_before(shop: Shop) 
         build(shop.sitemap(), clock=shop.clock)
 
     assert shop.question is None
+
+
+@pytest.mark.parametrize("rival", ["asks", "keeps"])
+def test_a_question_that_opens_or_closes_during_a_promotion_does_not_stop_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, rival: str
+) -> None:
+    """It rewrites the manifest of the same generation. The promoting run must not take that for a later generation."""
+    question = shop.refused() if rival == "keeps" else None
+    if question is None:
+        build(shop.sitemap(), clock=shop.clock)
+    shop.posts.extend(row(2_000 + key) for key in range(30))
+    sitemap = shop.sitemap()
+    planned = stages.plan(sitemap, RunRequest(asks=True), clock=shop.clock)
+    assert planned.key is not None
+    keys = [stages.write(sitemap, planned.key, b.number, clock=shop.clock).receipt_key for b in planned.plan.batches]
+    put, left = MemoryObjects.put, [1]
+
+    def meanwhile(objects: MemoryObjects, key: str, *args: Any, **kwargs: Any) -> Any:
+        if key.startswith("posts-") and left:
+            left.clear()
+            if question is not None:
+                shop.answer(question, is_allowed=False)
+            else:
+                shop.lose(30)
+                assert list(shop.run()[1]) == ["products"]
+        return put(objects, key, *args, **kwargs)
+
+    monkeypatch.setattr(MemoryObjects, "put", meanwhile)
+    report = stages.publish(sitemap, planned.key, keys, unwritten={}, clock=shop.clock)
+
+    assert not left
+    assert report.generation == 2
+    assert shop.manifest.promoted
+    assert {str(each["loc"]) for each in shop.posts} <= shop.locs()
+
+
+def test_a_repaired_file_closes_the_question_and_the_next_run_asks_again(shop: Shop) -> None:
+    question = shop.refused()
+    name = next(file.name for file in shop.manifest.sections["products"].files())
+    del shop.store.public.objects[name]
+
+    shop.run()
+
+    assert name in shop.store.public.objects
+    assert shop.question is None
+    with pytest.raises(ConflictError, match="is closed"):
+        shop.answer(question)
+    _, asked = shop.run()
+    assert list(asked) == ["products"]
+
+
+class Site:
+    """A website whose pages answer, those that were never listed and those of ``broken`` with 404."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop, self.broken = shop, set[str]()
+
+    def fetcher(self, address: str) -> Site:
+        return self
+
+    def get(self, url: str) -> Fetched:
+        status = 200 if url in everything(self.shop) - self.broken else 404
+        return Fetched(status=status, body=f"<h1>{url}".encode(), chain=(url,))
+
+
+def test_an_answer_about_other_guards_does_not_answer_for_the_canary(shop: Shop) -> None:
+    """A kept change is not asked about for a day, but broken pages are another question."""
+    site, before = Site(shop), list(shop.products)
+    shop.guards = Guards(min_rows=20, canary=Canary(site=site, per_second=1e6))
+    question = shop.refused()
+    assert question.permits == ("shrink:products=0.3",)
+    shop.answer(question, is_allowed=False)
+    shop.products[:] = [*before, *(row(500 + key) for key in range(40))]
+    site.broken = {str(each["loc"]) for each in shop.products[100:]}
+
+    _, asked = shop.run()
+
+    assert asked["products"].permits == ("canary:products",)

@@ -66,9 +66,34 @@ def promote(
 
     Raises:
         SupersededError: Another generation is current.
+        ConflictError: Questions about this generation were opened or closed ``RACES`` times meanwhile.
         OwnershipError: Another pipeline put an object under one of the names.
         StoreError: The store or a required purge failed. Nothing is lost: the next try or run continues.
     """
+    for _ in range(RACES):
+        try:
+            return _promote(opened, current, fresh=fresh, bodies=bodies)
+        except SupersededError:
+            now = opened.state.current()
+            if now is None or _number(now) != _number(current):
+                raise
+            current, fresh = (
+                now,
+                False,
+            )  # a question was opened or closed: the manifest is another, its files are the same
+    raise ConflictError(
+        f"questions about generation {current.manifest.generation} were opened or closed {RACES} times while it was being "
+        "promoted; run again"
+    )
+
+
+def _number(current: ManifestVersion) -> tuple[int, str]:
+    return current.manifest.generation, current.manifest.run
+
+
+def _promote(
+    opened: OpenSitemap, current: ManifestVersion, *, fresh: bool, bodies: Mapping[str, ObjectInfo]
+) -> ManifestVersion:
     store, manifest, clock, progress = opened.store, current.manifest, opened.clock, opened.progress
     if manifest.promoted:
         return current
@@ -248,10 +273,6 @@ def _record(
     try:
         return state.replace_manifest(promoted, current)
     except RefusedPutError as refused:
-        now = state.current()
-        same = now is not None and (now.manifest.generation, now.manifest.run) == (manifest.generation, manifest.run)
-        if now is not None and same and now.manifest.promoted:
-            return now
         raise SupersededError(str(refused)) from refused
 
 
