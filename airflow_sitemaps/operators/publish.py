@@ -310,11 +310,13 @@ class SitemapRollbackOperator(SitemapOperator):
         """Roll back, and return a reference to the report.
 
         Raises:
-            AirflowFailException: The generation is no longer kept.
+            AirflowFailException: The generation is no longer kept, or another deployment published last.
         """
+        from airflow_sitemaps.operators.plan import deployment
         from airflow_sitemaps.pipeline import stages
 
         with permanent_failures(context):
-            report = stages.rollback(self.sitemap, self.whole_number("generation", self.generation))
+            generation = self.whole_number("generation", self.generation)
+            report = stages.rollback(self.sitemap, generation, origin=deployment())
         self.observe(report)
         return self.emit(context, report)

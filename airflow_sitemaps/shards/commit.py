@@ -166,11 +166,11 @@ def _gather(plan: Plan, receipts: Sequence[Receipt]) -> dict[str, dict[int, tupl
     foreign = sorted({receipt.run for receipt in receipts} - {plan.run})
     if foreign:
         raise IncompleteError(f"receipts of other runs ({', '.join(foreign)}) were given to run {plan.run}")
-    missing = [batch.number for batch in plan.batches if batch.number not in by_batch]
+    missing = [batch for batch in plan.batches if batch.number not in by_batch]
     if missing:
         raise IncompleteError(
-            f"{len(missing)} of {len(plan.batches)} batches have no receipt; the first is batch {missing[0]} of "
-            f"section {plan.batches[missing[0]].section!r}. Nothing was published. Clear the tasks of these batches."
+            f"{len(missing)} of {len(plan.batches)} batches have no receipt; the first is batch {missing[0].number} of "
+            f"section {missing[0].section!r}. Nothing was published. Clear the tasks of these batches."
         )
     staged: dict[str, dict[int, tuple[StagedShard, ...]]] = {}
     for batch in plan.batches:
@@ -218,20 +218,27 @@ def rebase(
 ) -> tuple[Plan, tuple[Receipt, ...]]:
     """Fit a plan and its receipts to a later manifest, with a warning for each section that others changed.
 
-    Sections for which this is not possible stay as planned.
+    A section that another run published first is left to it. Sections for which this is not possible stay as planned.
     """
     sections, warnings = dict(plan.sections), []
     moved: dict[str, dict[int, int]] = {}
     for name in stale_sections(plan, current):
         before, now = base.sections.get(name), current.sections[name]
-        if before is None or not _is_comparable(plan.sections[name], before, now):
+        if before is None:
+            del sections[name]
+            warnings.append(
+                f"section {name!r}: run {current.run} published it first, and it stays as that run wrote it"
+            )
+            continue
+        if not _is_comparable(plan.sections[name], before, now):
             continue
         sections[name], moved[name] = _section(plan.sections[name], before, now)
         warnings.append(
             f"section {name!r}: run {current.run} published meanwhile; {len(now.shards) - len(moved[name]):,} of "
             f"{len(now.shards):,} ranges stay as other runs wrote them, the others are as this run read them"
         )
-    fitted = replace(plan, sections=sections, warnings=(*plan.warnings, *warnings))
+    batches = tuple(batch for batch in plan.batches if batch.section in sections)
+    fitted = replace(plan, sections=sections, batches=batches, warnings=(*plan.warnings, *warnings))
     kept = []
     for receipt in receipts:
         places = moved.get(receipt.section, {})

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_sitemaps import MemoryStore, Observed, Section, Sitemap, SqlSource, metrics, report_text
+from airflow_sitemaps import MemoryStore, Observed, Section, ShardPolicy, Sitemap, SqlSource, metrics, report_text
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.pipeline import rollback, stages
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
@@ -218,3 +218,19 @@ def test_a_page_implies_a_ledger_and_is_part_of_the_sources_identity():
     assert (source.identity()["lastmod"], source.identity()["page"]) == ("at", ["title", "price"])
     assert "page" not in SqlSource("w", table="t", key=["id"], loc="/p/{id}", lastmod="at").identity()
     assert SqlSource.restored(source.resolved()).page_columns == ("title", "price")
+
+
+def test_a_shard_that_waited_is_compared_since_its_first_change():
+    """The pages change twice on a day, and the date names the day. Another shard is written in between, a week long."""
+    world = world_of(range(20), lastmod="2026-01-15", policy=ShardPolicy(max_urls=10, rewrite_after=timedelta(days=7)))
+    world.clock.moment = datetime(2026, 1, 15, 10, tzinfo=timezone.utc)
+    world.build()
+    for each in world.rows[10:]:
+        each["title"] = "another"
+    trust(world)
+    for day in range(16, 24):
+        world.clock.moment = datetime(2026, 1, day, 10, tzinfo=timezone.utc)
+        world.rows[0] |= {"loc": f"{BASE}p/0-{day}", "lastmod": f"2026-01-{day}"}
+        seen = trust(world)
+    assert seen is not None
+    assert seen.page_only == 0

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_sitemaps import Section
 from airflow_sitemaps.errors import ConflictError
-from airflow_sitemaps.pipeline import find, stages
+from airflow_sitemaps.pipeline import build, find, stages
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.layout import ShardPolicy
+from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import World, row
 
@@ -237,3 +240,34 @@ def test_a_full_run_that_dies_after_its_commit_is_finished_by_its_retry() -> Non
 
     assert world.crawl().entries() == world.rebuilt().entries()
     assert world.build().result == "unchanged"
+
+
+def test_a_full_run_leaves_a_section_that_another_run_published_first_to_it() -> None:
+    world = world_of()
+    more = [row(1_000 + n) for n in range(3)]
+    both = replace(world.sitemap(), sections=[*world.sitemap().sections, Section("more", MemorySourceConfig(more))])
+    planned = stages.plan(both, RunRequest(full=True), clock=world.clock)
+    assert planned.key is not None
+    keys = [stages.write(both, planned.key, b.number, clock=world.clock).receipt_key for b in planned.plan.batches]
+    world.rows[0]["priority"] = 0.7
+    rival = build(both, clock=world.clock)
+    before = world.crawl().entries()
+
+    report = stages.publish(both, planned.key, keys, clock=world.clock)
+
+    assert (report.result, report.generation) == ("unchanged", 2)
+    assert any(f"section 'more': run {rival.run} published it first" in warning for warning in report.warnings)
+    assert world.crawl().entries() == before
+
+
+def test_a_full_run_says_that_more_generations_were_published_than_the_history_keeps(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = world_of(history=2)
+    slow = started(world, full=True)
+    for at in range(3):
+        world.rows[at * 5]["priority"] = 0.7
+        world.build()
+    with pytest.raises(ConflictError, match="was changed by generation 4"):
+        committed(world, slow)
+    assert "they are more than Sitemap(history=…) keeps" in caplog.text

@@ -159,3 +159,15 @@ def test_an_adoption_that_loses_few_urls_passes():
 def test_there_must_be_something_to_adopt(world):
     with pytest.raises(ConfigurationError, match="no foreign index"):
         adopt(world.sitemap(), clock=world.clock)
+
+
+def test_a_rollback_puts_lost_and_overwritten_files_again(world):
+    world.build()
+    first = world.crawl()
+    world.rows[0]["priority"] = 0.3
+    world.build()
+    for name in world.public():
+        world.store.public.put(name, b"another program's", mode=Overwrite(), content_type="text/html", metadata={})
+    world.store.public.delete("pages-00002.xml.gz")
+    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    assert world.crawl().entries() == first.entries()

@@ -13,6 +13,7 @@ from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import GuardError, PartlyPublishedError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.report_text import lines
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
@@ -206,3 +207,25 @@ def test_the_loss_of_articles_that_are_not_too_old_is_refused(clock: FakeClock, 
     with pytest.raises(GuardError, match=r"Section 'news' would shrink from 100 to 40"):
         build(paper.sitemap(), clock=clock)
     assert paper.store.public.objects == published
+
+
+@pytest.mark.parametrize("name", ["sitemap.xml", "news-00001.xml.gz"])
+@pytest.mark.parametrize("how", ["deleted", "overwritten"])
+def test_lost_files_of_a_sitemap_past_its_age_are_put_again(clock: FakeClock, name: str, how: str) -> None:
+    paper = Paper([article(key, clock, timedelta(hours=key)) for key in range(30)], clock)
+    sitemap = replace(paper.sitemap(), sections=paper.sitemap().sections[1:])
+    build(sitemap, clock=clock)
+    clock.advance(timedelta(days=3))
+    build(sitemap, clock=clock)
+    body = paper.store.public.objects[name].body
+    if how == "deleted":
+        del paper.store.public.objects[name]
+    else:
+        paper.store.public.put(name, b"another program's", mode=Overwrite(), content_type="text/html", metadata={})
+
+    report = build(sitemap, clock=clock)
+
+    assert (report.result, report.urls) == ("published", 30)
+    assert paper.store.public.objects[name].body == body
+    assert any("every row of the sitemap is past its age" in warning for warning in report.warnings)
+    assert build(sitemap, clock=clock).result == "unchanged"

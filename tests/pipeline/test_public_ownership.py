@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -324,6 +324,13 @@ def test_a_worker_three_days_fast_writes_no_lastmod_of_the_future(
     assert max(index_dates()) <= limit
     stages.rollback(sitemap, 1, clock=fast)
     assert len(index_dates()) == len(crawl(store.open()).files)
+    assert max(index_dates()) <= limit
+    rows.append(row(14, lastmod=right.now()))
+    sitemap = replace(sitemap, recent=timedelta(days=3))
+    build(sitemap, clock=right)
+    store.open().public.delete("recent.xml.gz")
+    build(sitemap, clock=fast)
+    assert "recent.xml.gz" in crawl(store.open()).files
     assert max(index_dates()) <= limit
 
 

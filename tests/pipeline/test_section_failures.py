@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, PartlyPublishedError, Section, ShardPolicy, Sitemap
-from airflow_sitemaps.errors import ConflictError, GuardError, RuleError, SourceError, SourceMovedError
+from airflow_sitemaps.errors import (
+    ConflictError,
+    GuardError,
+    IncompleteError,
+    RuleError,
+    SourceError,
+    SourceMovedError,
+)
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.report_text import lines
+from airflow_sitemaps.shards.plan import SectionFailure
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
@@ -363,3 +371,26 @@ def test_a_dry_run_names_what_would_fail(shop: Shop) -> None:
     shop.fail("survey", SourceError("the database is down"))
     planned = stages.plan(shop.sitemap(), RunRequest(dry_run=True), clock=shop.clock)
     assert "not published: section products: SourceError: the database is down" in stages.explain(planned.plan)
+
+
+def test_a_lost_file_is_put_again_though_the_only_section_cannot_be_read(shop: Shop) -> None:
+    sitemap = replace(shop.sitemap(), sections=shop.sitemap().sections[:1], retired=["posts"])
+    build(sitemap, allow=["vanished"], clock=shop.clock)
+    shop.fail("survey", SourceError("the database is down"))
+    name = next(name for name in shop.store.public.objects if name.startswith("products-"))
+    del shop.store.public.objects[name]
+    with pytest.raises(PartlyPublishedError):
+        build(sitemap, clock=shop.clock)
+    assert name in shop.store.public.objects
+    with pytest.raises(SourceError, match="the database is down"):
+        build(sitemap, clock=shop.clock)
+
+
+def test_a_missing_receipt_after_a_section_was_left_out_is_named_by_its_batch(shop: Shop) -> None:
+    sitemap = shop.sitemap()
+    planned = stages.plan(sitemap, RunRequest(full=True), clock=shop.clock)
+    assert planned.key is not None
+    left_out = SectionFailure(section=planned.plan.batches[0].section, error="SourceError", message="down")
+    last = planned.plan.batches[-1]
+    with pytest.raises(IncompleteError, match=f"the first is batch {last.number} of section '{last.section}'"):
+        stages.publish(sitemap, planned.key, [], failures=[left_out], clock=shop.clock)

@@ -150,9 +150,9 @@ def _plan_all(
             try:
                 _plan_one(context, section, surveyed, shared)
             except OF_ONE_SECTION as error:
-                if context.sitemap.on_section_failure == "fail_all" or len(sections) == 1:
+                if context.sitemap.on_section_failure == "fail_all":
                     raise
-                if attempt == 1 and isinstance(error, TransientError):
+                if attempt == 1 and len(sections) > 1 and isinstance(error, TransientError):
                     again.append(section)
                     continue
                 log.error("section %s: %s: %s", section.name, type(error).__name__, error)

@@ -103,7 +103,10 @@ def _ledger(context: SectionContext, fresh: str, renamed: str) -> LedgerPlan | N
         dates = DatePlan(since=since, keep=section.name in context.request.keep_lastmods, lost=lost)
         return LedgerPlan(at=at, kind=kind, olds=olds, adopted=adopted, dates=dates, finds_left=finds_left)
     at = context.now if not context.now.microsecond else next_second(context.now)
-    compared = DatePlan(since=None if before is None else before.dated_at) if section.page_columns else None
+    since = before.dated_at if before is not None else None
+    if since is not None and before is not None:  # a shard that waits was last compared before its first change
+        since = min([since, *(shard.dirty_since for shard in before.shards if shard.dirty_since is not None)])
+    compared = DatePlan(since=since) if section.page_columns else None
     return LedgerPlan(at=at, kind=kind, olds=olds, adopted=adopted, compared=compared, finds_left=finds_left)
 
 

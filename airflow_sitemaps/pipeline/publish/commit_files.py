@@ -233,7 +233,7 @@ def _with_extras(
     sitemap, window = opened.sitemap, opened.sitemap.recent_window
     entries: list[feeds.RecentEntry] = []
     if sitemap.recent is not None or sitemap.feeds:
-        recent = _recent(opened.state, new, opened.clock.now() - window)
+        recent = _recent(opened.state, new, new.committed_at - window)
         entries = feeds.newest(recent, sitemap.index_limits, sitemap.index_limits.max_urls)
     contents = _contents(sitemap, entries, _texts(opened, old, receipts, entries))
     files = tuple(file(name, content, listed=name == RECENT) for name, content in contents)
@@ -344,7 +344,7 @@ def _file(
     else:
         file = succeed(before, replace(file, replaces=before.etag))
     if drifted:
-        file = restore(file, facts.index_etags[name], opened.clock.now())
+        file = restore(file, facts.index_etags[name], facts.now)
     left = [item.at for item in (old.departed if old is not None else ()) if item.key == name]
     # A crawler may know the file that an earlier generation had under this name with its ``lastmod``.
     return replace(file, modified_at=later(file.modified_at, left[-1])) if left else file

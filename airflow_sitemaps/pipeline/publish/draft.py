@@ -47,12 +47,15 @@ _PAST_ITS_AGE: Final = (
 
 def make_draft(
     canaries: Canaries, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], stored_at: datetime | None
-) -> tuple[Manifest, tuple[Refusal, ...], tuple[str, ...]]:
+) -> tuple[Plan, Manifest, tuple[Refusal, ...], tuple[str, ...]]:
     """Compute the manifest to commit, without the sections that guards refuse; return it with refusals and warnings.
 
-    It is the published one if every row is past its age. Raises ``GuardError`` if the guards leave nothing to publish.
+    If every row is past its age, the published shards stay, and those that another program changed are put again. The
+    returned plan then has no sections, so that the next run surveys them; else it is the given one.
+    Raises ``GuardError`` if the guards leave nothing to publish.
     """
     opened, given = canaries.opened, plan
+    past: tuple[str, ...] = ()
     sitemap, fails_all = opened.sitemap, opened.sitemap.on_section_failure == "fail_all"
     facts = commit_facts(opened, old, plan.adopted, stored_at)
     manifest = next_manifest(old, plan, receipts, facts)
@@ -71,15 +74,18 @@ def make_draft(
         refusals = (*refusals, *refused)
     rows = sum(section.rows for section in manifest.sections.values())
     if old is not None and rows and rows == sum(section.expired_rows for section in manifest.sections.values()):
-        return old, refusals, (_PAST_ITS_AGE,)
+        given = plan = plan.without(plan.sections)
+        if not plan.changes:
+            return plan, old, refusals, (_PAST_ITS_AGE,)
+        manifest, receipts, past = next_manifest(old, plan, (), facts), (), (_PAST_ITS_AGE,)
     gone_warnings: tuple[str, ...] = ()
     if sitemap.gone is not None:
         manifest, gone_warnings = with_gone_urls(opened, old, manifest, plan, receipts)
     manifest = commit_files.attach(opened, old, manifest, facts, receipts)
     failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
     manifest = complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest))
-    own = (*content_warnings(sitemap, plan, old, manifest), *_ledger_warnings(plan, receipts), *gone_warnings)
-    return manifest, refusals, (*plan.warnings[len(given.warnings) :], *canaries.warnings(), *own)
+    own = (*content_warnings(sitemap, plan, old, manifest), *_ledger_warnings(plan, receipts), *gone_warnings, *past)
+    return given, manifest, refusals, (*plan.warnings[len(given.warnings) :], *canaries.warnings(), *own)
 
 
 def _ledger_warnings(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]:

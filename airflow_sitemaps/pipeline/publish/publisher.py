@@ -98,7 +98,7 @@ def _attempt(
     old = current.manifest if current is not None else None
     plan, receipts = _fitted(opened.state, old, plan, receipts)
     try:
-        manifest, refusals, warnings = make_draft(canaries, old, plan, receipts, stored_at)
+        plan, manifest, refusals, warnings = make_draft(canaries, old, plan, receipts, stored_at)
     except OwnershipError:
         if old is None and opened.state.current() is not None:
             return None  # the index is that of another first run of this pipeline
@@ -113,7 +113,7 @@ def _attempt(
     if current is not None and says_the_same(current.manifest, manifest):
         if repeated is not None:
             return _still_refused(repeated, refusals)
-        return _nothing_new(current, manifest, plan, refusals, warnings)
+        return _nothing_new(current, plan, refusals, warnings)
     version, bodies = put_manifest(opened, current, manifest, has_bodies=old)
     if version is None:
         return None
@@ -123,13 +123,12 @@ def _attempt(
 
 
 def _nothing_new(
-    current: ManifestVersion, manifest: Manifest, plan: Plan, refusals: tuple[Refusal, ...], warnings: Sequence[str]
+    current: ManifestVersion, plan: Plan, refusals: tuple[Refusal, ...], warnings: Sequence[str]
 ) -> Committed:
-    """Return the result of a run that changes nothing. If every row is past its age, the next run surveys again."""
+    """Return the result of a run that changes nothing."""
     if refusals:
         raise GuardError(refusal_text(refusals), refusals, run=plan.run)
-    if manifest is current.manifest:
-        plan = plan.without(plan.sections)
+    if not plan.sections:
         plan = structs.replace(plan, warnings=(*plan.warnings, *warnings))
     return Committed(plan=plan, old=current.manifest, current=current, unchanged=True)
 
@@ -188,7 +187,11 @@ def _fitted(
         return plan, receipts
     since = [note.action for note in old.history if note.generation > plan.base_generation]
     if since != ["build"] * (old.generation - plan.base_generation):
-        return plan, receipts  # a rollback is not to be undone by half
+        log.warning(
+            "this run cannot be fitted to generations %d to %d: one of them is a rollback, which would be undone by half, or "
+            "they are more than Sitemap(history=…) keeps", plan.base_generation + 1, old.generation,
+        )  # fmt: skip
+        return plan, receipts
     base = state.generation(plan.base_generation)
     return (plan, receipts) if base is None else rebase(plan, receipts, base, old)
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConfigurationError, ConflictError
+from airflow_sitemaps.pipeline.publish import public_files
 from airflow_sitemaps.pipeline.publish.commit_files import attach, commit_facts
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.publish.publisher import finish, put_manifest
 from airflow_sitemaps.pipeline.report import Report, make_report
 from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
-from airflow_sitemaps.pipeline.state.identity import check_owner
+from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
 from airflow_sitemaps.shards.commit import complete, first_serial
 from airflow_sitemaps.shards.guards.judgement import day_of, recent_days
 from airflow_sitemaps.shards.layout import Format, shard_name
-from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, succeed
+from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, restore, succeed
 from airflow_sitemaps.shards.ranges import Known
 
 if TYPE_CHECKING:
@@ -27,15 +29,23 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Sitemap
 
 
-def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = QUIET) -> Report:
-    """Publish an earlier generation again, as a new one.
+def rollback(
+    sitemap: Sitemap,
+    generation: int,
+    *,
+    origin: str = "",
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = QUIET,
+) -> Report:
+    """Publish an earlier generation again, as a new one. Files that another program changed or deleted are put again.
 
     The next run surveys the source as usual and publishes the source's state at that time. Pause the DAG, or correct
-    the source first.
+    the source first. ``origin`` is the deployment that rolls back. Default: "", not known.
 
     Raises:
         ConfigurationError: The generation is not kept.
         ConflictError: Another run committed first.
+        GuardError: Another deployment published last.
     """
     started = clock.now()
     opened = OpenSitemap.of(sitemap, clock, progress)
@@ -46,6 +56,9 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
             f"nothing was ever published at {sitemap.store.describe()}: there is no generation yet"
         )
     check_owner(sitemap, current.manifest)
+    run = new_run(clock)
+    if origin:
+        check_origin(current.manifest, origin, (), run=run)
     if not current.manifest.promoted:
         promoted = roll_forward(opened, current)
         if promoted.manifest.generation != current.manifest.generation:
@@ -56,8 +69,10 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
         current = promoted
     old, action = current.manifest, f"rollback to {generation}"
     earlier = _earlier(opened.state, old, generation)
-    run = new_run(clock)
     facts = commit_facts(opened, old)
+    drifted = public_files.repairs(opened.store, old, {}, public_files.look(opened.store))
+    etags = {**facts.index_etags, **{file.name: file.found_etag for file in drifted}}
+    facts = dataclasses.replace(facts, index_etags=etags)
     manifest = attach(opened, old, rolled_back(old, earlier, facts, run), facts)
     manifest = complete(old, manifest, facts, action=action)
     version, bodies = put_manifest(opened, current, manifest, has_bodies=None)
@@ -170,6 +185,6 @@ def _section(
 def _again(now: PublicFile, then: PublicFile, facts: CommitFacts) -> PublicFile:
     """Return an earlier content under the name that it still has."""
     if now.xml_sha256 == then.xml_sha256:
-        return now
-    fresh = replace(then, etag=None, replaces=now.etag, modified_at=facts.now)
+        return restore(now, facts.index_etags[now.name], facts.now) if now.name in facts.index_etags else now
+    fresh = replace(then, etag=None, replaces=facts.index_etags.get(now.name, now.etag), modified_at=facts.now)
     return succeed(now, fresh)
