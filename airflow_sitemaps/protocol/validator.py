@@ -163,6 +163,8 @@ def _check_extensions(entry: ReadEntry, master: RowContext, findings: Findings) 
         rule = RULE_OF[kind]
         if kind == "alternates":  # a link of another rel (amphtml) is no alternate, and none of our business
             records = [link for link in records if link.get("rel") in (None, "not given")]  # noqa: PLW2901
+            if records and not any(link.get("href") == entry.loc or "media" in link for link in records):
+                findings.note("alternate-self", f"line {entry.line}: {entry.loc} is not among its own alternates")
         broken_fields, broken_urls = faults(kind, records, context=master, page=entry.loc)
         for fault in broken_fields:
             findings.note(rule, f"line {entry.line}: {fault}")
@@ -171,9 +173,6 @@ def _check_extensions(entry: ReadEntry, master: RowContext, findings: Findings) 
             findings.note(check, f"line {entry.line}: {rule}: a URL breaks {broken}")
     for article in entry.extensions.get("news", ()):
         _check_age(entry, article.get("publication_date"), master.now, findings)
-    links = entry.extensions.get("alternates", ())
-    if links and not any(link.get("href") == entry.loc or "media" in link for link in links):
-        findings.note("alternate-self", f"line {entry.line}: {entry.loc} is not among its own alternates")
 
 
 def _check_age(entry: ReadEntry, published: str | None, now: datetime, findings: Findings) -> None:

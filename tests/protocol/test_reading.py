@@ -216,6 +216,13 @@ def test_each_fault_is_found_and_no_other(body: bytes, expected: str) -> None:
     assert checks(body) == {expected}
 
 
+def test_a_page_with_a_link_of_another_kind_has_no_alternates() -> None:
+    amp = '<xhtml:link rel="amphtml" href="https://example.com/{}"/>'
+    assert checks(urlset(url(amp.format("amp/p")))) == set()
+    other = '<xhtml:link rel="alternate" hreflang="en" href="https://example.com/q"/>'
+    assert checks(urlset(url(amp.format("p") + other))) == {"alternate-self"}
+
+
 def test_sizes_are_judged() -> None:
     three = urlset("".join(url(loc=f"https://example.com/{n}") for n in range(3)), "")
     assert checks(three, limits=SMALL) == {"limit-urls"}
