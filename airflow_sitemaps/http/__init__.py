@@ -112,7 +112,7 @@ class AccessRules:
             raise AccessError(f"{_shown(url)}: the host is missing, or characters are not percent-encoded")
         if self.hosts is not None and host not in self.hosts:
             raise AccessError(f"{_shown(url)}: the host is not one of {', '.join(sorted(self.hosts))}")
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        target = (parts.path or "/") + (f"?{parts.query}" if "?" in url.partition("#")[0] else "")
         return Destination(scheme=scheme, host=host, port=port or _PORTS[scheme], target=target)
 
     def resolve(self, destination: Destination, resolver: Callable[..., list[tuple[object, ...]]]) -> list[str]:
@@ -372,6 +372,6 @@ def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
     """Return headers by lower-case name. Repeated headers are joined with a comma and a line feed, which none of them has."""
     joined: dict[str, str] = {}
     for name, value in response.getheaders():
-        key = name.lower()
-        joined[key] = f"{joined[key]},\n{value}" if key in joined else value
+        key, text = name.lower(), value.rstrip(" \t")  # http.client keeps this white space (RFC 9110, 5.5)
+        joined[key] = f"{joined[key]},\n{text}" if key in joined else text
     return joined

@@ -77,6 +77,19 @@ def test_a_redirect_to_an_address_that_is_not_encoded_is_followed(site: Site) ->
     assert client().get(f"{site.base}/a").status == 200
 
 
+def test_blanks_after_the_address_of_a_redirect_are_no_part_of_it(site: Site) -> None:
+    site.pages["/a"] = Page(b"", 302, {"Location": "/b \t"})
+    site.pages["/b"] = Page(b"x")
+    assert client().get(f"{site.base}/a").address == f"{site.base}/b"
+
+
+def test_an_empty_query_is_requested_as_such(site: Site) -> None:
+    site.pages["/p?"] = Page(b"x")
+    assert client().get(f"{site.base}/p?").body == b"x"
+    assert client().get(f"{site.base}/p#?").status == 404
+    assert [path for _, path, _, _ in site.asked] == ["/p?", "/p"]
+
+
 def test_a_body_is_sent_and_its_redirect_not_followed(site: Site) -> None:
     site.pages["/in"] = Page(b"", 307, {"Location": "/out"})
     answer = client().send("POST", f"{site.base}/in", body=b"{}", headers={"Content-Type": "application/json"})
