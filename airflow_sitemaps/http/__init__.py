@@ -340,14 +340,16 @@ class _Connection(http.client.HTTPConnection):
         self.aborted = False
 
     def connect(self) -> None:
-        """Connect to the first address that accepts."""
+        """Connect to the first address that accepts. Each gets an equal share of the time that is left."""
         last: OSError | None = None
-        for address in self._addresses:
+        for number, address in enumerate(self._addresses):
             left = self._deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError("no time left to connect")
+            share = left / (len(self._addresses) - number)
             try:
-                self._watched = self.sock = socket.create_connection((address, self.port), timeout=left)
+                self._watched = self.sock = socket.create_connection((address, self.port), timeout=share)
+                self.sock.settimeout(left)
                 break
             except OSError as error:
                 last = error

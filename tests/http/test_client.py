@@ -316,6 +316,27 @@ def test_the_address_that_was_checked_is_the_one_connected_to(site: Site) -> Non
     assert site.asked[0][2]["host"] == f"rebinding.example:{port}"
 
 
+def test_an_address_that_does_not_answer_leaves_time_for_the_next(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect, silent = socket.create_connection, "198.51.100.1"
+    connected: list[socket.socket] = []
+
+    def lost(address: tuple[str, int], timeout: float) -> socket.socket:
+        if address[0] == silent:
+            time.sleep(timeout)
+            raise TimeoutError
+        connected.append(connect(address, timeout))
+        return connected[-1]
+
+    monkeypatch.setattr(socket, "create_connection", lost)
+    site.pages["/a"] = Page(b"x")
+    port = int(site.base.rpartition(":")[2])
+    both = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in (silent, "127.0.0.1")]
+    for _ in range(2):
+        assert client(wait_s=2.0, resolver=lambda *_, **__: both).get(f"http://two.example:{port}/a").body == b"x"
+        both.reverse()
+    assert connected[1].gettimeout() > 1.5, "only the connection has a share of the time, not the response"  # type: ignore[operator]
+
+
 # ---------------------------------------------------------------- TLS
 
 
