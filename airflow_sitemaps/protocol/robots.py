@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, AnyStr, Final
 from urllib.parse import urlsplit
@@ -145,10 +146,17 @@ def disallowing_line(text: str, address: str, user_agent: str) -> str:
     if read(text).allows(address, user_agent):
         return ""
     all_lines = _LINE_ENDS.split(_start(text))
-    for number, line in enumerate(all_lines):
-        others = "\n".join([*all_lines[:number], *all_lines[number + 1 :]])
-        if _field(line)[0] == "disallow" and read(others).allows(address, user_agent):
-            return f"line {number + 1}, {line.strip()!r}"
+    numbers = [number for number, line in enumerate(all_lines) if _field(line)[0] == "disallow"]
+
+    def is_allowed(without: Container[int]) -> bool:
+        kept = ("Disallow:" if number in without else line for number, line in enumerate(all_lines))
+        return read("\n".join(kept)).allows(address, user_agent)
+
+    # Only the first line that disallows together with those before it can be the one: a search in a few steps.
+    first = bisect_left(numbers, True, key=lambda last: not is_allowed({n for n in numbers if n > last}))
+    for number in numbers[first : first + 1]:
+        if is_allowed({number}):
+            return f"line {number + 1}, {all_lines[number].strip()!r}"
     return "several lines"
 
 

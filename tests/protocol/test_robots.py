@@ -205,6 +205,28 @@ def test_groups_of_one_product_are_joined_and_sitemaps_stand_apart() -> None:
     assert found.allows("https://x/3", "a")
 
 
+@pytest.mark.parametrize(
+    ("rules", "named"),
+    [
+        ("Disallow: /a\nDisallow: /p\nDisallow: /q", "line 3, 'Disallow: /p'"),
+        ("Disallow: /p\nDisallow: /p*", "several lines"),
+        ("Disallow: /p/x\nAllow: /p\nDisallow: /*p$\nAllow: /", "line 4, 'Disallow: /*p$'"),
+        ("dissallow: /p", "several lines"),  # Protego reads this spelling too
+        ("Disallow: /p\nUser-agent: b\nDisallow: /", "line 2, 'Disallow: /p'"),
+        ("Allow: /p\nDisallow: /", ""),
+    ],
+)
+def test_the_line_that_disallows_is_named(rules: str, named: str) -> None:
+    assert robots.disallowing_line(f"User-agent: *\n{rules}\n", "https://x/p", "bot") == named
+
+
+@pytest.mark.timeout(20)  # a parse of the file for each of its lines would take minutes
+def test_the_line_that_disallows_is_found_among_thousands() -> None:
+    text = "User-agent: *\n" + "".join(f"Disallow: /{number}/x\n" for number in range(5_000))
+    assert robots.disallowing_line(f"{text}Disallow: /p\n", "https://x/p", "bot") == "line 5002, 'Disallow: /p'"
+    assert robots.disallowing_line(f"{text}Disallow: /p\nDisallow: /*p\n", "https://x/p", "bot") == "several lines"
+
+
 def test_a_fragment_sign_within_an_address_belongs_to_it() -> None:
     assert robots.read("Sitemap: https://x/#a # b").sitemaps == ("https://x/#a",)
 
