@@ -306,7 +306,8 @@ def test_a_group_that_is_none_is_a_fault_of_its_alternates(group: object) -> Non
     [
         ('{"publication_date": "2026-01-01"}', "2026-01-01"),
         ('[{"publication_date": "2026-01-01T00:00:00Z"}]', "2026-01-01T00:00:00Z"),
-        ("[]", None), ("{}", None), ("null", None), ("{", None), ('{"publication_date": 5}', None),
+        ('[null, {"publication_date": "2026-01-01"}, {"publication_date": "2026-01-02"}]', "2026-01-01"),
+        ("[]", None), ("{}", None), ("null", None), ("[null]", None), ("{", None), ('{"publication_date": 5}', None),
     ],
 )  # fmt: skip
 def test_the_publication_date_is_found(given_json: str, expected: str | None) -> None:

@@ -223,8 +223,8 @@ def publication_date(record_json: str) -> str | None:
         check_depth(value)
     except JsonFault:
         return None
-    first = value[0] if isinstance(value, list) and value else value
-    given = first.get("publication_date") if isinstance(first, dict) else None
+    records = value if isinstance(value, list) else [value]
+    given = next((record.get("publication_date") for record in records if isinstance(record, dict)), None)
     return given if isinstance(given, str) else None
 
 
