@@ -293,6 +293,14 @@ def test_a_news_language_is_not_made_of_other_letters() -> None:
     assert tally.fixed == {"news": 1}
 
 
+@pytest.mark.parametrize(("ticker", "is_written"), [("NASDAQ:A1", True), ("東証:7203", True), ("NASDAQ:A_B", False)])
+def test_a_stock_ticker_has_the_characters_of_the_schema(ticker: str, is_written: bool) -> None:
+    record = {"publication": {"name": "P", "language": "en"}, "publication_date": "2026-03-01", "title": "T"}
+    body, tally = cleaned([{"loc": f"{W}/a", "news": json.dumps({**record, "stock_tickers": ticker})}])
+    assert (f"<news:stock_tickers>{ticker}</news:stock_tickers>".encode() in body) is is_written
+    assert tally.fixed.get("news", 0) == (0 if is_written else 1)
+
+
 @pytest.mark.parametrize("title", ["NaN", "Infinity", "-Infinity", "1e400"])
 def test_what_is_no_number_is_no_title(title: str) -> None:
     body, tally = cleaned([{"loc": f"{W}/a", "images": f'[{{"loc": "{W}/i.png", "title": {title}}}]'}])

@@ -203,7 +203,7 @@ MAX_TICKERS: Final = 5
 """sitemap-news.xsd, ``stock_tickers``."""
 
 _ACCESS: Final = ("Subscription", "Registration")
-_TICKER: Final = re.compile(r"\w+:\w+")
+_TICKER: Final = re.compile(r"[^\W_]+:[^\W_]+")  # the XSD's class of word characters has no underscore
 
 
 def render_articles(records: Sequence[FieldReader], notes: FieldProblems) -> str:
