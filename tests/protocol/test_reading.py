@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip as stdlib_gzip
 import tracemalloc
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -221,6 +221,14 @@ def test_a_page_with_a_link_of_another_kind_has_no_alternates() -> None:
     assert checks(urlset(url(amp.format("amp/p")))) == set()
     other = '<xhtml:link rel="alternate" hreflang="en" href="https://example.com/q"/>'
     assert checks(urlset(url(amp.format("p") + other))) == {"alternate-self"}
+
+
+def test_a_date_that_has_begun_somewhere_is_not_in_the_future() -> None:
+    now = datetime(2026, 11, 1, 9, 59, tzinfo=timezone.utc)
+    tomorrow = urlset(url("<lastmod>2026-11-02</lastmod>"))
+    assert checks(tomorrow, now=now) == {"lastmod-future"}
+    assert checks(tomorrow, now=now + timedelta(minutes=1)) == set()
+    assert checks(urlset(url("<lastmod>2026-11-01T10:00:00Z</lastmod>")), now=now) == {"lastmod-future"}
 
 
 def test_sizes_are_judged() -> None:
