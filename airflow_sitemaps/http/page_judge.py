@@ -216,7 +216,7 @@ def impossible_url(url: str) -> str:
     """Return a URL of the same form that no site lists: with other numbers, or another name where there is no number."""
     parts = urlsplit(url)
     folder, _, name = parts.path.rstrip("/").rpartition("/")
-    tail = name + "/" * parts.path.endswith("/") + ("?" + parts.query if parts.query else "")
+    tail = name + "/" * (name != "" and parts.path.endswith("/")) + ("?" + parts.query if parts.query else "")
     number = str(900_000_000 + secrets.randbelow(100_000_000))  # fits into the integers of databases
     other = _NUMBER.sub(number, tail)
     return f"{parts.scheme}://{parts.netloc}{folder}/{other if other != tail else f'{number}-{tail}'}"
