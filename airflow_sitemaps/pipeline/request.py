@@ -130,6 +130,7 @@ class SectionContext(RunContext):
 
 def row_context_of(sitemap: Sitemap, section: Section, clock: Clock) -> RowContext:
     """Return the settings for the validation of a section's entries."""
+    loc = str(getattr(section.source, "loc", ""))
     return RowContext(
         base_url=sitemap.base_url_of(section),
         cross_submit=tuple(sitemap.cross_submit),
@@ -143,7 +144,7 @@ def row_context_of(sitemap: Sitemap, section: Section, clock: Clock) -> RowConte
         timezone=section.source.timezone,
         feeds_since=clock.now() - sitemap.recent_window if sitemap.feeds else None,
         observed=bool(section.observed),
-        from_template="{" in str(getattr(section.source, "loc", "")),
+        template=loc if "{" in loc else "",
     )
 
 

@@ -55,7 +55,7 @@ class RowContext:
         kind: ``news`` lists only articles of the last two days.
         timezone: IANA name of the zone of date-times without one.
         observed: Whether lastmods are observed: those of rows are only the first dates of URLs, and none is in the future.
-        from_template: Whether URLs are made from columns, so that ``%2F`` in a URL is a slash in a value.
+        template: Template of the URLs, if they are made from columns: any ``%2F`` beyond its own is a slash in a value.
         feeds_since: Entries changed at this time or later give their title and description to feeds. None: none do.
 
     Raises:
@@ -73,7 +73,7 @@ class RowContext:
     section: str = ""
     timezone: str = "UTC"
     feeds_since: datetime | None = None
-    from_template: bool = False
+    template: str = ""
     observed: bool = False
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ CONTEXT = RowContext(
     section="pages",
     timezone="UTC",
     feeds_since=None,
-    from_template=False,
+    template="",
 )
 NAMES = st.sampled_from("abcdefghij&'é")
 PRINTS = st.integers(min_value=-(1 << 63), max_value=(1 << 63) - 1)

@@ -81,6 +81,12 @@ def test_slashes_of_values_are_counted_and_sampled_in_plan_and_report() -> None:
     assert report.sections["products"].samples["loc-slash"]
 
 
+def test_a_slash_that_the_template_encodes_itself_is_not_counted() -> None:
+    site = sitemap(rows(30), loc=URL + "a%2Fb/{slug:path}", rules={"loc-slash": "fail"})
+    assert build(site).fields_fixed == {}
+    assert build(sitemap(rows(30), loc=URL + "a%2Fb/{slug}")).fields_fixed == {"loc-slash": 15}
+
+
 def test_paths_keep_their_slashes_uncounted() -> None:
     site = sitemap(rows(30), loc=URL + "p/{slug:path}")
 

@@ -54,7 +54,7 @@ def clean(batch: pa.RecordBatch, context: RowContext, tally: Tally) -> Cleaned:
     work = _Work(batch)
     locs = clean_locs(batch.column("loc"), context, tally, RowKeys(keys=work.keys))
     work.cleaned = Cleaned(loc=locs)
-    if context.from_template:
+    if context.template:
         _count_slashes(locs, work.keys, context, tally)
     if locs.null_count:
         work.drop(pc.is_null(locs))
@@ -110,7 +110,7 @@ def _count_slashes(locs: pa.StringArray, keys: pa.Array | None, context: RowCont
     """Count URLs in which a slash of a value became ``%2F``. Most batches contain none, and their bytes are searched first."""
     if b"%2F" not in bytes(value_view(locs)):
         return
-    slashes = pc.fill_null(pc.match_substring(locs, "%2F"), False)
+    slashes = pc.fill_null(pc.greater(pc.count_substring(locs, "%2F"), context.template.count("%2F")), False)
     if any_true(slashes):
         count_rows("loc-slash", slashes, locs, RowKeys(keys=keys), context, tally)
 
