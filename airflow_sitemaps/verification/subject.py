@@ -205,7 +205,7 @@ def _of_area(address: str, conn_id: str | None) -> VerificationSubject:
 
     # Use GET, because the response to HEAD does not distinguish a missing bucket from a missing object.
     folder, _, name = address.rpartition("/")
-    if folder.endswith((":", ":/")):
+    if folder.endswith((":", ":/")) or (folder[:5] == "az://" and "." in folder and "/" not in folder[5:]):
         folder, name = address, ""
     objects = open_area(folder, conn_id)
     if not name or objects.get(name) is None:

@@ -47,6 +47,7 @@ def blob_of(server: AzureServer, store: AzureBlobStore, key: str) -> Any:
             "az://acme.blob.core.windows.net/maps/shop",
             "az://acme.blob.core.windows.net/maps/shop-state/",
         ),
+        ("az://a-b/shop", "az://a-b/shop", "az://a-b/shop-state/"),
         ("az://acme.blob.core.chinacloudapi.cn/$web/a", "az://acme.blob.core.chinacloudapi.cn/$web/a", None),
     ],
 )
@@ -65,6 +66,8 @@ def test_addresses(url: str, uri: str, state: str | None) -> None:
         ("az://maps/shop?sig=secret", "with nothing after it"),
         ("az://Maps/shop", "not a valid name of a container"),
         ("az://ma--ps/shop", "not a valid name of a container"),
+        ("az://ab/shop", "not a valid name of a container"),
+        (f"az://{'a-' * 31}aa/shop", "not a valid name of a container"),
         ("az://maps", "the whole bucket is public"),
         ("az://maps/a/../b", r"contains '\.\.'"),
     ],

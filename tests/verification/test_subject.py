@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps import LocalStore, Section, Sitemap
+from airflow_sitemaps import LocalStore, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules, Fetched, HttpClient
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.ports import Create, Overwrite
 from airflow_sitemaps.protocol import gzip
+from airflow_sitemaps.stores import azure, schemes
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from airflow_sitemaps.verification.subject import of_address, of_sitemap
 from tests.support.environment import BASE, World, row
@@ -179,6 +180,22 @@ def test_the_limits_and_hosts_of_a_sitemap_are_judged_by() -> None:
     ours = of_sitemap(world.sitemap())
     assert (ours.options.limits.name, ours.options.cross_submit) == ("original", ("shop.example",))
     assert ours.verify().failures == ()
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+def test_a_container_of_an_account_is_searched_for_an_index(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    area = MemoryStore(base_url=BASE).open().public
+    area.put("sitemap.xml", b"x", mode=Create(), metadata={}, content_type="application/xml")
+    opened = []
+
+    def open_area(url: str, conn_id: str | None) -> Any:
+        opened.append(azure.parsed(url, where="the address").url)
+        return area
+
+    monkeypatch.setattr(schemes, "open_area", open_area)
+    address = "az://acme.blob.core.windows.net/maps"
+    assert of_address(address + end).addresses == (area.url("sitemap.xml"),)
+    assert set(opened) == {address + "/"}
 
 
 def test_an_address_that_leads_nowhere_is_wrong_use(tmp_path: Path) -> None:

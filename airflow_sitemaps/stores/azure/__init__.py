@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SCHEME: Final = "az://"
 ACCOUNT: Final = re.compile(r"(?:az|https)://([a-z0-9]{3,24}(?:\.[a-z0-9-]+)+)/(.*)", re.DOTALL)
-CONTAINER: Final = re.compile(r"[a-z0-9](?:-?[a-z0-9]){2,62}|\$web|\$root")
+CONTAINER: Final = re.compile(r"(?=.{3,63}\Z)[a-z0-9](?:-?[a-z0-9])*|\$web|\$root")
 
 
 def parsed(url: str, *, where: str) -> BucketAddress:
