@@ -301,7 +301,7 @@ def database_of(conn_type: str, host: str, port: int | None, schema: str, extra:
     if kind == "trino":
         return Database(kind=kind, host=host, port=port, database=str(extra.get("catalog") or ""), schema=schema)
     if kind in ("sqlite", "duckdb"):
-        return Database(kind=kind, database=host or schema)
+        return Database(kind=kind, database=(host or schema).partition("?")[0])  # MotherDuck's token is in the query
     return Database(kind=kind, host=host, port=port, database=schema, schema=_SCHEMAS.get(kind, ""))
 
 

@@ -83,6 +83,11 @@ def test_no_part_of_a_url_that_may_be_secret_is_in_a_name(host: str, database: s
     assert secret not in json.dumps([str(database_of("generic", secret, None, secret, extra).table([table]))])
 
 
+@pytest.mark.parametrize("names", [("md:shop?motherduck_token=s3cret", ""), ("", "md:shop?motherduck_token=s3cret")])
+def test_a_token_in_the_path_of_a_duckdb_is_no_part_of_a_name(names: tuple[str, str]) -> None:
+    assert database_of("duckdb", names[0], None, names[1], {}).namespace == "duckdb:md:shop"
+
+
 def test_lineage_that_fails_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
         sections = ()
