@@ -20,7 +20,7 @@ from airflow_sitemaps.pipeline.changes import MOST, Changes, TooManyChangesError
 from airflow_sitemaps.pipeline.state.repository import StateRepository, last_announced, record_announced
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.search_engines.indexnow import IndexNow, Submission, require_key_files
-from airflow_sitemaps.web_services import Sender, Service
+from airflow_sitemaps.web_services import Sender, Service, excerpt
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Sitemap
@@ -206,8 +206,8 @@ class Ping:
         parts = urlsplit(self.url)
         if DEAD_HOST.fullmatch(parts.hostname or "") and DEAD_PATH.fullmatch(parts.path):
             raise ConfigurationError(
-                f"{shown(self.url)} is retired: Google shut down its sitemap ping in 2023, and Bing shut down its own. "
-                "Use SearchConsoleSubmitOperator for Google and IndexNowOperator for Bing and others."
+                f"{parts.hostname}{parts.path} is retired: Google shut down its sitemap ping in 2023, and Bing shut down its "
+                "own. Use SearchConsoleSubmitOperator for Google and IndexNowOperator for Bing and others."
             )
 
     def address(self, sitemap_url: str) -> str:
@@ -221,16 +221,18 @@ class Ping:
         body = None if self.body is None else self.body.replace(PLACE, sitemap_url).encode()
         address = self.address(sitemap_url)
         values = [*self.headers.values(), *(value.rpartition(" ")[2] for value in self.headers.values())]
-        secrets = (*values, urlsplit(address).query, self.body or "", (body or b"").decode())
+        path = urlsplit(self.url).path  # the token of a webhook may be a part of it; a shorter part is a word
+        hidden = tuple(part for part in (path, *path.split("/")) if len(part) >= 8)
+        secrets = (*hidden, *values, urlsplit(address).query, self.body or "", (body or b"").decode())
         # One attempt: a webhook may count its calls.
         service = Service(sender=self.http, reasons=_REASONS, attempts=1, secret=secrets)
         try:
             return service.call(f"ping {shown(self.url)}", self.method, address, headers=self.headers, body=body).status
         except FetchError as error:
-            raise FetchError(f"ping: {str(error).replace(address, shown(address))}") from None
+            raise FetchError(f"ping: {excerpt(str(error).replace(address, shown(address)).encode(), hidden)}") from None
 
 
 def shown(url: str) -> str:
-    """Return an address for messages, without query and credentials, which may be secrets."""
+    """Return the scheme and the host of an address for messages: the rest may be secret."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else url.partition("?")[0]
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.scheme else re.split("[/?]", url)[0]

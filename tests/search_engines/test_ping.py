@@ -108,6 +108,27 @@ def test_private_addresses_are_not_asked_by_default_and_secrets_not_told(engine:
 
 
 @pytest.mark.parametrize(
+    "url", ["{}/hooks/T0A1B2C3D/x/s3cret-token", "{}/hooks/T0A1B2C3D/x/s3cret-token?u={{sitemap}}"]
+)
+def test_a_token_in_the_path_of_a_webhook_is_not_told(engine: Site, loopback: HttpClient, url: str) -> None:
+    ping = Ping(url=url.format(engine.base), method="POST", body="{sitemap}", http=loopback)
+    _, _, path = ping.address(INDEX).partition(engine.base)
+    engine.pages[path] = Page(f"no team T0A1B2C3D: {path} or s3cret-token".encode(), 404)
+    with pytest.raises(ConfigurationError, match=r"the address does not exist.*no team") as refused:
+        ping.send(INDEX)
+    engine.pages[path] = Page(b"x", headers={"Content-Length": "9"})
+    with pytest.raises(FetchError, match="the response ends after 1 of 9 bytes") as broken:
+        ping.send(INDEX)
+    with pytest.raises(FetchError, match="only https is allowed") as plain:
+        Ping(url=ping.url, body="{sitemap}").send(INDEX)
+    with pytest.raises(ConfigurationError, match="neither url nor body") as wrong:
+        Ping(url=engine.base + "/hooks/s3cret-token")
+    for told in (refused, broken, plain, wrong):
+        assert "s3cret" not in str(told.value)
+        assert "T0A1B2C3D" not in str(told.value)
+
+
+@pytest.mark.parametrize(
     ("value", "seconds"),
     [
         ("120", 120.0),
