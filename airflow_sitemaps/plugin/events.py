@@ -271,12 +271,12 @@ def whole_events(session: Session, ids: Sequence[int]) -> dict[int, Event]:
 def events_of_run(session: Session, dag_id: str, run_id: str) -> list[Event]:
     """Return the sitemap events that a DAG run emitted, oldest first."""
     assets = [asset.id for asset in assets_of_dag(session, dag_id)]
-    start: datetime | None = session.scalar(
-        select(DagRun.start_date).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
+    since: datetime | None = session.scalar(  # not its start, which is a later one after a task of it was cleared
+        select(DagRun.run_after).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
     )
     emitted = select(AssetEvent.id).where(AssetEvent.asset_id.in_(assets))  # the database index starts with the asset
-    if start is not None:
-        emitted = emitted.where(AssetEvent.timestamp >= start)
+    if since is not None:
+        emitted = emitted.where(AssetEvent.timestamp >= since)
     emitted = emitted.where(AssetEvent.source_dag_id == dag_id, AssetEvent.source_run_id == run_id)
     ids = list(session.scalars(emitted.order_by(AssetEvent.id).limit(MAX_HISTORY)))
     events = whole_events(session, ids)
