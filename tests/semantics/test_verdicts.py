@@ -251,6 +251,26 @@ def test_v5_a_rollback_in_the_shell_is_shown(shop: Shop, dag: DAG) -> None:
     assert look(site(shop))["changed_outside"] is None
 
 
+def test_a_run_keeps_its_result_after_one_of_its_tasks_was_cleared(shop: Shop, dag: DAG) -> None:
+    Steps(dag, "first").clear("sitemap.write[0]")
+
+    with create_session() as session:
+        (event,) = overview.events.events_of_run(session, "verdicts", "first")
+    assert event.summary.generation == 1
+
+
+def test_a_partly_published_run_whose_failed_task_was_cleared_made_the_generation(shop: Shop, dag: DAG) -> None:
+    shop.add("products", 40)
+    steps = run(broken(shop), "partly")
+    assert (look(site(shop))["generation"], look(site(shop))["changed_outside"]) == (2, None)
+    failed = [task_id for task_id, state in steps.states.items() if state == "failed"]
+
+    steps.clear(*failed).step()
+
+    assert (failed, steps.states["sitemap.publish"]) == (["sitemap.publish"], "failed")
+    assert (look(site(shop))["generation"], look(site(shop))["changed_outside"]) == (2, None)
+
+
 def test_v6_a_partly_published_run_that_is_deleted_is_still_known_by_its_report(shop: Shop, dag: DAG) -> None:
     shop.add("products", 40)
     run(broken(shop), "partly")

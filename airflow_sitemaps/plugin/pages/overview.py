@@ -328,10 +328,14 @@ def _is_changed_outside(known: _Known, loaded: _Loaded) -> bool:
     live = known.live
     if live is None or known.event is None or live.generation <= known.event.summary.generation:
         return False
-    runs = [
-        run for run, _ in loaded.recent.of_tasks([*known.tasks.publish, *known.tasks.rollback]) if run.start is not None
+    spans = [
+        (start, run.end)
+        for run, _ in loaded.recent.of_tasks([*known.tasks.publish, *known.tasks.rollback])
+        # A run with a cleared task has a new start. Its other tasks keep theirs.
+        for start in (run.start, *(task.start for task in loaded.recent.tasks.get(run.key, ())))
+        if start is not None
     ]
-    return not any(run.start <= live.committed_at and (not run.end or live.committed_at <= run.end) for run in runs)  # type: ignore[operator]
+    return not any(start <= live.committed_at and (not end or live.committed_at <= end) for start, end in spans)
 
 
 def _rollback_failed(tasks: AssetTasks, summaries: Sequence[RunSummary], loaded: _Loaded) -> RunState | None:
