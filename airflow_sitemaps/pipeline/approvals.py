@@ -201,7 +201,7 @@ def answer(
         progress: Receiver of the progress of the promotion.
 
     Returns:
-        The report; None if the question was closed before.
+        The report; None if the question was closed before. A repeated try reports a kept section again.
 
     Raises:
         ConflictError: The question is closed, or another run changed the section.
@@ -214,9 +214,11 @@ def answer(
     staged, keys, stored_at = staged_plan(opened, run)
     who = by or NO_ONE
     if not is_allowed:
-        if not _decide(opened, staged, KEPT, by):
+        _decide(opened, staged, KEPT, by)
+        manifest = opened.state.published()
+        questions = [section.question for section in manifest.sections.values() if section.question]
+        if not any((each.run, each.answer) == (staged.run, KEPT) for each in questions):
             return None
-        manifest = opened.state.manifest()
         said = replace(staged, warnings=(f"the published section is kept; answered by {who}",))
         refusals = tuple(refusal.message for refusal in staged.refusals)
         return reported(opened, said, (), old=manifest, new=manifest, result="refused", refusals=refusals)
@@ -227,8 +229,8 @@ def answer(
     return finished(canaries, committed, receipts, started)
 
 
-def _decide(opened: OpenSitemap, plan: Plan, answer: str, by: str = "") -> bool:
-    """Record that a staged change is not published; return whether its question was still open."""
+def _decide(opened: OpenSitemap, plan: Plan, answer: str, by: str = "") -> None:
+    """Record that a staged change is not published, if its question is still open."""
 
     def kept(section: SectionManifest) -> SectionManifest | None:
         question = section.question
@@ -236,7 +238,7 @@ def _decide(opened: OpenSitemap, plan: Plan, answer: str, by: str = "") -> bool:
             return None
         return replace(section, question=replace(question, answer=answer, answered_by=by))
 
-    return replace_sections(opened, dict.fromkeys(plan.sections, kept))
+    replace_sections(opened, dict.fromkeys(plan.sections, kept))
 
 
 def withdraw(sitemap: Sitemap, run: str, *, clock: Clock = SYSTEM_CLOCK) -> None:

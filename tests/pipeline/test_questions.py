@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps import Canary, Guards, MemoryStore, Section, ShardPolicy, Sitemap
-from airflow_sitemaps.errors import ConfigurationError, ConflictError, GuardError, IncompleteError, StoreContentError
+from airflow_sitemaps.errors import (
+    ConfigurationError,
+    ConflictError,
+    GuardError,
+    IncompleteError,
+    StoreContentError,
+    StoreError,
+)
 from airflow_sitemaps.http import Fetched
 from airflow_sitemaps.pipeline import approvals, build, rollback, stages
 from airflow_sitemaps.pipeline.request import QUIET, OpenSitemap, RunRequest
@@ -176,12 +183,39 @@ def test_a_kept_section_stays_and_the_same_loss_asks_again_after_a_day(shop: Sho
         assert results.lines[0].startswith("refused: Section 'products' would shrink from 100 to 70 ")
     assert newest.lines[1:] == ("the published section is kept; answered by Ada",)
     assert len(shop.locs()) == 110
-    assert shop.answer(question, is_allowed=False) is None, "an answer counts once"
     with pytest.raises(ConflictError, match="is closed"):
         shop.answer(question)
     assert shop.run() == (None, {})
     shop.clock.advance(timedelta(days=1))
     assert shop.run()[1].keys() == {"products"}
+
+
+def test_a_repeated_try_writes_the_report_that_the_first_could_not(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = shop.refused()
+
+    def fail(*_: Any) -> str:
+        raise StoreError("503 Service Unavailable")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StateRepository, "write_report", fail)
+        with pytest.raises(StoreError):
+            shop.answer(question, is_allowed=False)
+    recorded = shop.manifest
+
+    report = shop.answer(question, is_allowed=False)
+
+    assert report is not None
+    assert shop.manifest == recorded, "an answer is recorded once"
+    assert "the published section is kept; answered by Ada" in stages.status(shop.sitemap()).guard_results[0].lines
+
+
+def test_an_answer_that_keeps_a_section_of_a_closed_question_reports_nothing(shop: Shop) -> None:
+    before = list(shop.products)
+    question = shop.refused()
+    shop.products[:] = before
+    shop.run()
+
+    assert shop.answer(question, is_allowed=False) is None
 
 
 def test_a_larger_loss_asks_again_at_once(shop: Shop) -> None:

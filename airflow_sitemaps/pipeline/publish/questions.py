@@ -90,23 +90,23 @@ def close(opened: OpenSitemap, manifest: Manifest | None, names: Collection[str]
 
 def replace_sections(
     opened: OpenSitemap, changes: Mapping[str, Callable[[SectionManifest], SectionManifest | None]]
-) -> bool:
-    """Replace the manifest by one with changed sections; return False if there is nothing to change.
+) -> None:
+    """Replace the manifest by one with changed sections, if there is anything to change.
 
     Every run that has read the manifest before has to commit again, and finds the change.
     """
     for _ in range(RACES):
         current = opened.state.current()
         if current is None:
-            return False
+            return
         sections = dict(current.manifest.sections)
         for name in changes.keys() & sections.keys():
             sections[name] = changes[name](sections[name]) or sections[name]
         if sections == dict(current.manifest.sections):
-            return False
+            return
         with suppress(RefusedPutError):
             opened.state.replace_manifest(
                 replace(current.manifest, sections=sections, write_id=opened.clock.token()), current
             )
-            return True
+            return
     raise ConflictError(f"other runs published first, {RACES} times in a row; the question is as it was before")
