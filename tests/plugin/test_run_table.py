@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from airflow.models.asset import AssetModel, TaskOutletAssetReference
+from sqlalchemy import select
+
 from airflow_sitemaps.operators.facts import FAILED, REFUSED
 from tests.plugin.test_verdicts_of_runs import DRY, REFUSAL, URI
 from tests.support.plugin_factories import NOW, Ran, add_asset, add_event, add_run, add_task, extra, report
@@ -82,6 +85,21 @@ def test_the_table_comes_in_pages(admin: Client, session: Session) -> None:
 
     assert [row["run_id"] for row in first["runs"] + second["runs"]] == [f"run-{n}" for n in (6, 5, 4, 3, 2, 1)]
     assert second["before"] is None
+
+
+def test_no_page_ends_between_two_tasks_of_a_run(admin: Client, session: Session) -> None:
+    runs_of(session)
+    asset = session.scalar(select(AssetModel.id).where(AssetModel.uri == URI))
+    session.add(TaskOutletAssetReference(asset_id=asset, dag_id="shop", task_id="rollback"))
+    session.commit()
+
+    seen, before = [], 1_000_000
+    while before is not None:
+        page = admin.get("api/sitemap/runs", asset=URI, limit=3, before=before).json()
+        seen += [row["run_id"] for row in page["runs"]]
+        before = page["before"]
+
+    assert seen == [f"run-{n}" for n in (6, 5, 4, 3, 2, 1) for _ in ("publish", "rollback")]
 
 
 def test_a_batch_that_failed_is_linked_by_its_number(admin: Client, session: Session) -> None:

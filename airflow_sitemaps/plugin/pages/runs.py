@@ -121,7 +121,8 @@ def run_table(
     newest = dag_runs.recent_runs(session, {dag_id for dag_id, _ in kinds}, limit + 1, before=before)
     runs = [(run, task_id, kind) for (dag_id, task_id), kind in kinds.items() for run in newest.get(dag_id, ())]
     runs.sort(key=lambda item: -item[0].number)
-    shown = runs[:limit]
+    # A page ends after all tasks of a run: the next one begins with an earlier run.
+    shown = [each for each in runs if each[0].number >= runs[:limit][-1][0].number]
     history = events.history(session, [overview.asset.id], dags=readable, limit=events.MAX_HISTORY)[overview.asset.id]
     earlier = {(now.dag_id, now.run_id): was.urls for was, now in itertools.pairwise(history)}
     summaries = {(summary.dag_id, summary.run_id): summary for summary in history}
@@ -130,7 +131,7 @@ def run_table(
         by_dag.setdefault(run.dag_id, []).append(run)
     recent = outcomes.recent(session, by_dag, events=history)
     rows = [_row(run, task_id, kind, recent, summaries.get(run.key), earlier) for run, task_id, kind in shown]
-    return RunTable(runs=rows, before=shown[-1][0].number if len(runs) > limit else None)
+    return RunTable(runs=rows, before=shown[-1][0].number if len(runs) > len(shown) else None)
 
 
 def _row(
