@@ -182,7 +182,8 @@ def period_of(timetable: Mapping[str, Any]) -> float | None:
     expressions = several if isinstance(several, list) else [expression]
     if not expressions or not all(isinstance(each, str) for each in expressions):
         return None
-    return _longest_gap(tuple(expressions), str(settings.get("timezone") or "UTC"))
+    zone = settings.get("timezone")  # a number for a fixed offset, which changes no gap
+    return _longest_gap(tuple(expressions), zone if isinstance(zone, str) else "UTC")
 
 
 @functools.lru_cache(maxsize=1_024)

@@ -12,6 +12,7 @@ from airflow.models.xcom import XComModel
 from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, MultipleCronTriggerTimetable
 from airflow.sdk.definitions.timetables.trigger import CronTriggerTimetable
 from airflow.serialization.serialized_objects import DagSerialization
+from pendulum import FixedTimezone
 from sqlalchemy import insert, select
 
 from airflow_sitemaps.operators.announcements import (
@@ -53,6 +54,7 @@ def sitemap_at(folder: Path, name: str, **settings: Any) -> Sitemap:
         ("*/20 * * * *", 1 / 3),
         (timedelta(hours=3), 3),
         (CronTriggerTimetable("0 3 * * *", timezone="Europe/Berlin"), 24),
+        (CronTriggerTimetable("0 3 * * *", timezone=FixedTimezone(7_200)), 24),
         ("0 9-17 * * 1-5", 64),
         ("* 9-17 * * 1-5", 63 + 1 / 60),
         (MultipleCronTriggerTimetable("0 3 * * *", "0 15 * * 1-5", timezone="UTC"), 24),
