@@ -239,7 +239,8 @@ def history(
 ) -> dict[int, list[RunSummary]]:
     """Return the newest runs of each asset, oldest first: of these DAGs, with a lower event ID than ``before``."""
     place = func.row_number().over(partition_by=AssetEvent.asset_id, order_by=AssetEvent.id.desc()).label("place")
-    inner = select(AssetEvent.id, AssetEvent.asset_id, place).where(AssetEvent.asset_id.in_(asset_ids))
+    chosen = (AssetEvent.asset_id.in_(asset_ids), AssetEvent.source_dag_id.in_(dags))
+    inner = select(AssetEvent.id, AssetEvent.asset_id, place).where(*chosen)
     if before is not None:
         inner = inner.where(AssetEvent.id < before)
     numbered = inner.subquery()
@@ -248,8 +249,7 @@ def history(
     summaries = summaries_of(session, [event for event, _ in rows])
     result: dict[int, list[RunSummary]] = {asset: [] for asset in asset_ids}
     for event, asset in rows:
-        summary = summaries.get(event)
-        if summary is not None and summary.dag_id in dags:
+        if (summary := summaries.get(event)) is not None:
             result[asset].append(summary)
     return result
 

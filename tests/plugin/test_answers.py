@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -97,6 +98,23 @@ def test_history_comes_in_pages_oldest_first(admin: Client, session: Session) ->
 
     assert newest["columns"]["generation"] == list(range(16, 26))
     assert earlier["columns"]["generation"] == list(range(6, 16))
+
+
+def test_events_of_other_programs_hide_no_report(admin: Client, session: Session) -> None:
+    asset = add_history(session, URI, "shop", 5)
+    for number in range(30):
+        at = NOW + timedelta(minutes=number)
+        add_event(session, asset, None if number % 2 else "not-readable", {"from_rest_api": True}, at)
+    session.commit()
+
+    page = admin.get("api/sitemap", asset=URI).json()
+    newest = admin.get("api/sitemap/history", asset=URI, limit=3).json()
+    earlier = admin.get("api/sitemap/history", asset=URI, limit=3, before=newest["before"]).json()
+
+    assert page["generation"] == 5
+    assert newest["columns"]["generation"] == [3, 4, 5]
+    assert earlier["columns"]["generation"] == [1, 2]
+    assert earlier["before"] is None
 
 
 def test_a_thousand_generations_are_one_small_answer(admin: Client, session: Session) -> None:
