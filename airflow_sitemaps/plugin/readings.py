@@ -24,6 +24,8 @@ from airflow_sitemaps.shards.url_sample import PrefixCount
 MAX_TEXT: Final = 2_000
 """Largest number of characters of one text in a response."""
 MAX_ITEMS: Final = 1_000
+NO_NUL: Final = r"^[^\x00]*$"
+"""Pattern of the texts that PostgreSQL accepts."""
 
 K = TypeVar("K")
 V = TypeVar("V")

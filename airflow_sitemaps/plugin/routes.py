@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from hashlib import sha256
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response, status
+from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response, status
 from fastapi.responses import FileResponse
 from pydantic import Field
 
@@ -26,7 +26,7 @@ from airflow_sitemaps.plugin import STATIC, dag_runs, events
 from airflow_sitemaps.plugin.dag_profiles import ANNOUNCING, dag_profiles
 from airflow_sitemaps.plugin.pages import actions, announcements, findings, overview, runs, sitemap_pages
 from airflow_sitemaps.plugin.pages.sitemap_pages import ListQuery, SitemapLine, csv_of, selected
-from airflow_sitemaps.plugin.readings import StrictModel, iso
+from airflow_sitemaps.plugin.readings import NO_NUL, StrictModel, iso
 from airflow_sitemaps.plugin.state_reader import STORE_STATES
 
 MEDIA: Final = {".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -62,7 +62,7 @@ def may_trigger(user: Any, dag_id: str) -> bool:
     return bool(allowed)
 
 
-Asset = Annotated[str, Query(description="URI of the sitemap's asset", max_length=1_500)]
+Asset = Annotated[str, Query(description="URI of the sitemap's asset", max_length=1_500, pattern=NO_NUL)]
 Now = Annotated[datetime, Depends(now)]
 ReadableDags = Annotated[set[str], Depends(readable_dags)]
 MayEditAssets = Annotated[bool, Depends(may_edit_assets)]
@@ -203,7 +203,9 @@ def sitemaps_of_dag(
 
 
 @router.get("/dags/{dag_id}/runs/{run_id}")
-def run_progress(dag_id: ReadableDag, run_id: str, session: SessionDep, moment: Now) -> runs.RunProgress:
+def run_progress(
+    dag_id: ReadableDag, run_id: Annotated[str, Path(pattern=NO_NUL)], session: SessionDep, moment: Now
+) -> runs.RunProgress:
     """Return the progress of a run and what it published. The pages poll this route while the run is active."""
     run = dag_runs.runs_by_id(session, [(dag_id, run_id)]).get((dag_id, run_id))
     if run is None:
@@ -225,7 +227,7 @@ class StartedRun(StrictModel):
 class ArchiveBody(StrictModel):
     """Whether to archive an orphaned sitemap, or to show it again."""
 
-    asset: Annotated[str, Field(max_length=1_500)]
+    asset: Annotated[str, Field(max_length=1_500, pattern=NO_NUL)]
     archived: bool
 
 

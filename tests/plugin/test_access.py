@@ -105,6 +105,31 @@ def test_a_dag_that_a_user_may_not_read_hides_its_sitemap(viewer: Client, sessio
     assert [answer.status_code for answer in answers] == [404, 404, 404, 403, 403]
 
 
+@pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("/api/sitemap/")])
+def test_an_asset_with_a_nul_is_a_wrong_request(viewer: Client, path: str) -> None:
+    """PostgreSQL accepts no text with a NUL, so the request must end before the query."""
+    assert viewer.get(path.lstrip("/"), asset="s3://shop\0", section="x").status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("actions", {"asset": "\0", "action": "run"}),
+        ("actions", {"asset": URI, "action": "full", "sections": ["\0"]}),
+        ("archive", {"asset": "\0", "archived": True}),
+    ],
+)
+def test_a_body_with_a_nul_is_a_wrong_request(admin: Client, path: str, body: dict[str, Any]) -> None:
+    assert admin.post(f"api/{path}", body).status_code == 422
+
+
+def test_a_run_id_with_a_nul_is_a_wrong_request(viewer: Client, session: Session) -> None:
+    add_history(session, URI, "shop", 1)
+    session.commit()
+
+    assert viewer.get("api/dags/shop/runs/%00").status_code == 422
+
+
 def test_an_event_that_no_dag_wrote_does_not_count(admin: Client, session: Session) -> None:
     """Anybody who may post events could else make the API server read a store of their choice."""
     asset = add_asset(session, URI, "shop")

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from airflow_sitemaps.airflow_compat import DagNotFound, DagRunAlreadyExists, ParamValidationError, trigger_run
 from airflow_sitemaps.plugin.dag_profiles import DagProfile, dag_profiles, dags_by_id
 from airflow_sitemaps.plugin.pages.overview import Overview
-from airflow_sitemaps.plugin.readings import StrictModel
+from airflow_sitemaps.plugin.readings import NO_NUL, StrictModel
 
 Name = Literal["run", "plan", "full", "rebuild", "allow", "keep", "verify", "rollback"]
 
@@ -56,13 +56,13 @@ class AvailableAction(StrictModel):
     group: Annotated[str | None, Field(exclude=True)] = None
 
 
-Texts = Annotated[list[Annotated[str, Field(max_length=500)]], Field(max_length=1_000)]
+Texts = Annotated[list[Annotated[str, Field(max_length=500, pattern=NO_NUL)]], Field(max_length=1_000)]
 
 
 class ActionRequest(StrictModel):
     """The action to perform. ``shards`` are names for ``rebuild``, ``permits`` are for ``allow``, such as ``shrink:products``."""
 
-    asset: Annotated[str, Field(max_length=1_500)]
+    asset: Annotated[str, Field(max_length=1_500, pattern=NO_NUL)]
     action: Name
     sections: Texts = []
     shards: Texts = []
