@@ -186,10 +186,11 @@ async def coverage(sitemap: DetachedSitemap) -> Response:
 async def inspected(sitemap: DetachedSitemap, engine: Engine = "google") -> Response:
     """Return the estimates by section from the URLs that were inspected in an engine."""
     most = MAX_DAYS + index_status.WINDOW_DAYS - 1
-    observations = await STATES.run(
-        manifest_file(sitemap), f"index-status {engine}", lambda area: index_status.history(area, engine, most=most)
-    )
-    return uncached(index_status_of(observations))
+
+    def read(area: ObjectStore) -> IndexStatus:
+        return index_status_of(index_status.history(area, engine, most=most))
+
+    return uncached(await STATES.run(manifest_file(sitemap), f"index-status {engine}", read))
 
 
 @router.get("/sitemap/funnel", responses={200: {"model": Funnel | Unavailable}})
@@ -235,8 +236,11 @@ async def find(
     asset: Annotated[str, Query(max_length=1_500)] = "",
 ) -> urls.UrlSearches:
     """Return whether a sitemap lists a URL. Without ``asset``, every sitemap that serves the URL's host is searched."""
-    with create_session(scoped=False) as session:
-        assets = overview.sitemap_assets(session)
-        named = [one for one in assets if not asset or one.uri == asset]
-        sitemaps = overview.overviews(session, named, readable, moment, STORE_STATES)
-    return await urls.search(STATES, sitemaps, url, everywhere=not asset)
+
+    def sitemaps() -> list[overview.Overview]:
+        with create_session(scoped=False) as session:
+            assets = overview.sitemap_assets(session)
+            named = [one for one in assets if not asset or one.uri == asset]
+            return overview.overviews(session, named, readable, moment, STORE_STATES)
+
+    return await urls.search(STATES, await asyncio.to_thread(sitemaps), url, everywhere=not asset)

@@ -5,6 +5,7 @@ Two generations differ, or the live one and what a blocked run would publish: by
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -71,9 +72,10 @@ async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *,
     if not chosen:
         return UrlSearches(results=[], note="No published sitemap serves this host." if everywhere else NOTHING)
     results, notes = [], []
-    for sitemap in chosen[:MAX_SITEMAPS]:
+    searches = [asyncio.create_task(_one(states, sitemap, url)) for sitemap in chosen[:MAX_SITEMAPS]]
+    for one in searches:
         try:
-            results.append(await _one(states, sitemap, url))
+            results.append(await one)
         except StateUnavailableError as e:
             notes.append(str(e))
     if len(chosen) > MAX_SITEMAPS:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
+import threading
 from datetime import timedelta
+from pkgutil import resolve_name
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,8 +20,10 @@ from airflow_sitemaps.operators.facts import REFUSED, refusal_facts
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.find import find_in_manifest
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
+from airflow_sitemaps.plugin.events import StoreFacts
 from airflow_sitemaps.plugin.shard_map import read_map
-from airflow_sitemaps.plugin.urls import changes, of_generations
+from airflow_sitemaps.plugin.state_reader import StateReader
+from airflow_sitemaps.plugin.urls import changes, of_generations, search
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.plugin_factories import NOW, Ran, add_asset, add_event, add_run, extra, report
 
@@ -162,6 +168,50 @@ def test_where_a_url_is_listed(admin: Client, published: str, asset: str, number
     if listed:
         assert found["matches"][0]["fields"] == {"priority": "0.5"}
         assert found["matches"][0]["file_url"].startswith(f"{BASE}pages-")
+
+
+@pytest.mark.parametrize(
+    ("path", "work"),
+    [("find", "overview.overviews"), ("find", "overview.sitemap_assets"), ("sitemap/index-status", "index_status_of")],
+)
+def test_what_takes_long_runs_beside_the_event_loop(
+    admin: Client, published: str, monkeypatch: pytest.MonkeyPatch, path: str, work: str
+) -> None:
+    """Airflow's own requests, those of running tasks among them, may be served by the same loop."""
+    loops = []
+    target = f"airflow_sitemaps.plugin.store_routes.{work}"
+    original = resolve_name(target)
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        loops.append(asyncio._get_running_loop())
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(target, recorded)
+    found = admin.get(f"api/{path}", asset=published, url=f"{BASE}p/7")
+
+    assert found.status_code == 200
+    assert loops == [None]
+
+
+def test_several_sitemaps_are_searched_at_the_same_time() -> None:
+    """One after the other, five stores that hang would take longer than the page waits."""
+    together = threading.Barrier(3)
+
+    def opened(_: Any) -> Any:
+        together.wait(timeout=5)
+        raise OSError("down")
+
+    sitemaps: Any = [
+        SimpleNamespace(
+            snapshot=SimpleNamespace(published=True, generation=1), hosts={"content.example"},
+            store=StoreFacts(state_url=f"s3://shop-{number}/state"), known=SimpleNamespace(event=None),
+        )
+        for number in range(3)
+    ]  # fmt: skip
+    found = asyncio.run(search(StateReader(opened=opened), sitemaps, f"{BASE}p/1", everywhere=True))
+
+    assert found.results == []
+    assert [found.note.count(text) for text in ("shop-0", "shop-1", "shop-2", "down")] == [1, 1, 1, 3]
 
 
 def test_no_sitemap_serves_another_host(admin: Client, published: str) -> None:
