@@ -42,7 +42,7 @@ class SitemapPlanOperator(SitemapOperator):
     The task returns one small reference for each task that ``SitemapWriteOperator`` maps over. The XCom ``plan`` is
     the plan's address, for ``SitemapPublishOperator``. If an argument is None, the DAG param of the same name
     applies, if there is one. In a DAG with several sitemaps, a name may be written as ``group/name``; ``group`` is
-    the ID of the ``SitemapTaskGroup``.
+    the ID of the ``SitemapTaskGroup``. Among the ``sections``, ``group/`` is every section of that group.
 
     Args:
         sitemap: The sitemap.
@@ -147,7 +147,7 @@ class SitemapPlanOperator(SitemapOperator):
             return None
         largest = max(self.sitemap.shards_of(section).target_urls for section in self.sitemap.sections)
         return RunRequest(
-            sections=mine,
+            sections=() if "" in mine else mine,
             full=_is_on("full", setting("full", self.full, False)),
             rebuild=names.shards(listed(setting("rebuild", self.rebuild, ()))),
             dry_run=self._is_dry(params),

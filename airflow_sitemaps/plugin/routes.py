@@ -242,7 +242,7 @@ def act(
     if not may_trigger(user, dag_id):
         raise HTTPException(status.HTTP_403_FORBIDDEN, f"Forbidden: you may not trigger {dag_id}")
     try:
-        conf = actions.conf_of(body, available, [section.name for section in sitemap.snapshot.sections])
+        conf = actions.conf_of(body, available)
         note = f"Started from the page Sitemaps: {body.action}"
         run_id = actions.trigger(session, available.dag_id, conf, user=user.get_name(), note=note)
     except actions.ActionRefusedError as e:

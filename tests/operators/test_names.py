@@ -46,6 +46,15 @@ def test_a_section_with_its_group_concerns_that_sitemap_only() -> None:
     assert blog is None
 
 
+def test_a_group_without_a_section_is_every_section_of_that_sitemap_as_the_code_defines_them() -> None:
+    for sections in (["shop/"], "shop/", ["shop/", "shop/pages"]):
+        shop, blog = requests(sections=sections)
+
+        assert shop is not None
+        assert shop.sections == (), "as in a run without names"
+        assert blog is None
+
+
 def test_a_section_without_a_group_concerns_every_sitemap_that_has_it() -> None:
     shop, blog = requests(sections=["pages"])
 

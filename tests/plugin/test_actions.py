@@ -120,7 +120,7 @@ def test_an_action_without_its_object_is_refused(action: Any) -> None:
     for group in (None, "de"):
         available = AvailableAction(action=action, dag_id="shop", param="g", group=group)
         with pytest.raises(ActionRefusedError, match="Name the"):
-            conf_of(ActionRequest(asset="", action=action), available, ["products"])
+            conf_of(ActionRequest(asset="", action=action), available)
 
 
 @pytest.fixture
@@ -191,8 +191,9 @@ def test_an_action_is_a_run_of_its_dag(
         ({"action": "allow", "permits": ["total=0.4"]}, {"allow": ("total=0.4",)}, {"allow": ()}),
         ({"action": "rebuild", "shards": ["products-00001"]}, {"rebuild": ("products-00001",)}, {"rebuild": ()}),
         ({"action": "full", "sections": ["products"]}, {"full": True, "sections": ("products",)}, None),
-        ({"action": "full"}, {"full": True, "sections": ("products", "posts")}, None),
-        ({"action": "plan"}, {"dry_run": True, "sections": ("products", "posts")}, None),
+        ({"action": "full"}, {"full": True, "sections": ()}, None),
+        ({"action": "plan"}, {"dry_run": True, "sections": ()}, None),
+        ({"action": "plan", "sections": ["products"]}, {"dry_run": True, "sections": ("products",)}, None),
         ({"action": "run"}, {"allow": ()}, {"allow": ()}),
     ],
 )
@@ -205,7 +206,7 @@ def test_an_action_concerns_one_of_the_sitemaps_of_a_dag(wish: Any, own: Any, ot
     with DAG("two", schedule=None, max_active_runs=1, default_args={"retries": 0}):
         mine, theirs = (SitemapTaskGroup(name, sitemap(name)) for name in ("de", "fr"))
     available = AvailableAction(action=wish["action"], dag_id="two", group="de")
-    conf = conf_of(ActionRequest(asset="", **wish), available, ["products", "posts"])
+    conf = conf_of(ActionRequest(asset="", **wish), available)
     for group, expected in ((mine, own), (theirs, others)):
         request = group.plan.request(conf)
         if expected is None:

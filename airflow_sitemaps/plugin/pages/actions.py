@@ -117,14 +117,14 @@ def _rollback(known: Sequence[DagProfile]) -> AvailableAction:
     return AvailableAction(action="rollback", possible=False, why_not=ADD_ROLLBACK)
 
 
-def conf_of(request: ActionRequest, available: AvailableAction, sections: Sequence[str] = ()) -> dict[str, Any]:
+def conf_of(request: ActionRequest, available: AvailableAction) -> dict[str, Any]:
     """Return the params of the run that performs a request, or raise ActionRefusedError.
 
     A name without a task group is every group's. So all names get the sitemap's group where the DAG publishes several
-    sitemaps, and a rebuild or plan without names is one of all ``sections`` of this sitemap.
+    sitemaps, and a rebuild or plan without names is one of ``group/``, which is every section of this sitemap.
     """
     if available.group is not None:
-        own, every = f"{available.group}/", sections if request.action in ("full", "plan") else ()
+        own, every = f"{available.group}/", [""] if request.action in ("full", "plan") else []
         changes = {
             "sections": [own + name for name in request.sections or every],
             "shards": [own + name for name in request.shards],
