@@ -36,6 +36,8 @@ VERIFIED: Final = "sitemap_verified"
 MAX_LINES: Final = 60
 MAX_FAILURES: Final = 20
 MAX_SECTIONS: Final = 200
+MAX_NAMES: Final = 1_000
+"""Largest number of names of sections in a list: a section that is not named as failed counts as published or unchanged."""
 MAX_TEXT: Final = 500
 MAX_REASONS: Final = 20
 
@@ -95,7 +97,7 @@ def refusal_facts(error: Exception) -> dict[str, Any]:
         }
         for refusal in tuple(getattr(error, "refusals", ()))[:MAX_LINES]
     ]
-    sections = list(getattr(error, "sections", ()))[:MAX_SECTIONS]
+    sections = list(getattr(error, "sections", ()))[:MAX_NAMES]
     return {
         "message": str(error)[:MAX_TEXT],
         "refusals": refusals,
@@ -107,17 +109,19 @@ def refusal_facts(error: Exception) -> dict[str, Any]:
 def failure_facts(error: Exception) -> dict[str, Any]:
     """Return why a task failed. Only this package's messages are included: a driver's message may contain secrets.
 
-    If only some sections failed, ``sections`` says why each of them was not published.
+    If only some sections failed, ``sections`` names each of them, and says of the first why it was not published.
     """
     said = str(error)[:MAX_TEXT] if isinstance(error, SitemapError) else ""
     facts: dict[str, Any] = {"error": type(error).__name__, "message": said}
     if isinstance(error, PartlyPublishedError):
         facts["is_published"] = getattr(error.report, "result", "") == "partly_published"
         parts = getattr(error.report, "sections", {})
-        facts["unchanged"] = [name for name, part in parts.items() if not part.shards.has_changes()][:MAX_LINES]
-        facts["sections"] = [_section_facts(failure) for failure in error.failures[:MAX_LINES]]
+        facts["unchanged"] = [name for name, part in parts.items() if not part.shards.has_changes()][:MAX_NAMES]
+        facts["sections"] = [_section_facts(failure) for failure in error.failures[:MAX_NAMES]]
     elif isinstance(error, SitemapError) and error.sections:
-        facts["sections"] = [{"section": name, "message": said, "permits": []} for name in error.sections[:MAX_LINES]]
+        facts["sections"] = [{"section": name, "message": said, "permits": []} for name in error.sections[:MAX_NAMES]]
+    for section in facts.get("sections", ())[MAX_LINES:]:
+        del section["message"]
     return facts
 
 

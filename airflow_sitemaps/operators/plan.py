@@ -105,7 +105,7 @@ class SitemapPlanOperator(SitemapOperator):
         Raises:
             AirflowFailException: A guard refused, or the configuration is unusable.
         """
-        from airflow_sitemaps.operators.facts import MAX_SECTIONS, SECTIONS
+        from airflow_sitemaps.operators.facts import MAX_NAMES, SECTIONS
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.report_text import LogProgress
         from airflow_sitemaps.shards.range_actions import make_tasks
@@ -118,7 +118,7 @@ class SitemapPlanOperator(SitemapOperator):
                 return []
             request = replace(request, origin=deployment(), asked_by=f"{self.dag_id} {context['run_id']}")
             sections = list(request.sections or (section.name for section in self.sitemap.sections))
-            context["ti"].xcom_push(key=SECTIONS, value=sections[:MAX_SECTIONS])
+            context["ti"].xcom_push(key=SECTIONS, value=sections[:MAX_NAMES])
             sitemap = self.rendered_sitemap or self.rendered(context)
             for section, sql in sql_of(sitemap).items():
                 log.debug("section %s: rendered SQL: %s", section, sql)

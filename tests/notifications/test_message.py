@@ -117,6 +117,17 @@ def test_a_partly_published_run_says_which_sections_are_missing_and_what_lets_th
         )
 
 
+def test_a_message_counts_every_section_that_failed() -> None:
+    failures = tuple(SectionFailure(section=f"s{n}", error="SourceError", message="down") for n in range(100))
+    report = replace(World([row(1)]).build(), result="partly_published")
+    error = PartlyPublishedError("100 sections not published", report=report, failures=failures)
+
+    text = message.of_failure_facts("shop", failure_facts(error), LINK)
+
+    assert text.title == "Sitemap partly published: shop; 100 sections not published"
+    assert text.lines == (*(f"s{n}: SourceError: down" for n in range(3)), "… and 97 more sections")
+
+
 def test_a_refused_section_beside_unchanged_ones_is_a_refusal() -> None:
     world = World([row(n) for n in range(20)])
     down = SectionFailure(section="news", error="SourceError", message="the database is down")

@@ -200,6 +200,16 @@ def test_only_the_sections_asked_for_are_written(sitemap: Sitemap, products: lis
     assert [event["report"]["result"] for event in events("sections")] == ["published", "unchanged", "published"]
 
 
+def test_a_plan_names_every_section_that_it_is_to_publish(tmp_path: Path) -> None:
+    """A section that is not named keeps the result of an earlier run on the page."""
+    sections = [Section(f"s{number}", MemorySourceConfig(rows(number))) for number in range(300)]
+    many = Sitemap(LocalStore(tmp_path / "many", base_url=URL), sections)
+
+    planned = run(dag_of(many, "many"), {"dry_run": True})
+
+    assert len(xcom(planned, "sitemap.plan", "sitemap_sections")) == 300
+
+
 def test_a_refusal_fails_for_good_and_says_what_lets_it_pass(
     sitemap: Sitemap, products: list[dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -312,11 +312,12 @@ def report_outcome(summary: RunSummary, run: RunState) -> RunOutcome | None:
 
 
 def _reasons(failure: Mapping[str, Any]) -> list[str]:
-    """Return why a task failed; for a run that could not publish some sections, why each that no guard refused failed."""
+    """Return why a task failed; for a run that could not publish some sections, why the first that no guard refused failed."""
     sections = [mapping(section) for section in items(failure.get("sections"))]
     if not sections:
         return [why(failure)]
-    return [f"Section {text(s.get('section'))}: {text(s.get('message'))}" for s in sections if not s.get("permits")]
+    failed = [section for section in sections if section.get("message") and not section.get("permits")]
+    return [f"Section {text(section.get('section'))}: {text(section.get('message'))}" for section in failed]
 
 
 def refusals_of(value: Any) -> list[PushedRefusal]:
