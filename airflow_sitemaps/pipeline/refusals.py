@@ -61,7 +61,7 @@ def _young_articles(store: Store, section: SectionManifest | None, now: datetime
         if body is None:
             return None
         moments = (_published_at(entry, timezone) for entry in read(body.body).entries)
-        young += sum(moment is None or moment + NEWS_WINDOW > now for moment in moments)
+        young += sum(moment is None or moment > now - NEWS_WINDOW for moment in moments)
     return young
 
 

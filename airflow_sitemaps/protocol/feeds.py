@@ -94,7 +94,7 @@ def newest(entries: Iterable[RecentEntry], limits: Limits, most: int) -> list[Re
 def leaves_at(entries: Iterable[RecentEntry], window: timedelta) -> datetime | None:
     """Return the time at which the first of these entries is no longer recent, or None if there is none."""
     oldest = min((entry.moment for entry in entries), default=None)
-    if oldest is None:
+    if oldest is None or oldest >= b"9999":  # no time is a window after the days that mean "never"
         return None
     changed = datetime.strptime(oldest.decode(), "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
     return changed + window + timedelta(seconds=1)

@@ -64,6 +64,15 @@ def test_an_entry_leaves_when_its_time_is_over_though_nothing_changed(world):
     assert world.build().result == "unchanged"
 
 
+def test_an_entry_dated_at_the_end_of_time_stays(world):
+    world.rows[:] = [{**world.rows[0], "lastmod": "9999-12-30T08:00:00+00:00"}]
+    world.settings |= {"rules": {"lastmod-future": "keep"}}
+    assert world.build().result == "published"
+    assert recent_locs(world) == [f"{BASE}p/1"]
+    world.clock.advance(timedelta(days=9))
+    assert world.build().result == "unchanged"
+
+
 @pytest.mark.parametrize("name", ["recent.atom", "recent.rss", "recent-media.rss"])
 def test_feeds_are_read_back_by_feedparser(world, name):
     report = world.build()

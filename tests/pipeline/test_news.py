@@ -163,6 +163,15 @@ def test_an_empty_table_is_refused_while_a_published_article_is_younger_than_two
     assert build(paper.sitemap(), clock=clock).sections["news"].rows == 12
 
 
+def test_an_article_dated_at_the_end_of_time_stops_no_run(clock: FakeClock) -> None:
+    record = {"publication": {"name": "P", "language": "en"}, "title": "N", "publication_date": "9999-12-30T00:00:01Z"}
+    paper = Paper([row(10_000, news=json.dumps(record))], clock)
+    assert build(paper.sitemap(), clock=clock).sections["news"].urls == 1
+    paper.articles.clear()
+    with pytest.raises(GuardError, match=r"Section 'news' has no rows now; 1 are published"):
+        build(paper.sitemap(), clock=clock)
+
+
 def test_a_table_without_recent_articles_may_be_empty(clock: FakeClock) -> None:
     """Its query selects the articles of the last two days, and nothing was written at the weekend."""
     paper = Paper([article(key, clock, timedelta(hours=key)) for key in range(12)], clock)

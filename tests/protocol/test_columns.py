@@ -429,6 +429,15 @@ def test_news_leave_after_two_days() -> None:
     assert run(batch(rows, types), row_context())[0].count(b"<url>") == 4
 
 
+@pytest.mark.parametrize("moment", ["9999-12-30T00:00:01Z", "9999-12-30", "9999-12-31"])
+def test_an_article_of_a_day_that_means_never_does_not_leave(moment: str) -> None:
+    rows = [{"loc": LOC, "news": news_of(moment)}, {"loc": LOC + "b", "news": news_of("2026-03-01T00:00:00Z")}]
+    body, _, cleaned = run(batch(rows[:1], {**TEXT, "news": pa.string()}), row_context(kind="news"))
+    assert (body.count(b"<url>"), cleaned.recheck_at) == (1, None)
+    body, _, cleaned = run(batch(rows, {**TEXT, "news": pa.string()}), row_context(kind="news"))
+    assert (body.count(b"<url>"), cleaned.recheck_at) == (2, datetime(2026, 3, 3, tzinfo=UTC))
+
+
 def test_an_entry_larger_than_a_file_is_dropped() -> None:
     images = json.dumps([{"loc": f"https://example.com/{n}.png"} for n in range(100)])
     types = {**TEXT, "images": pa.string()}

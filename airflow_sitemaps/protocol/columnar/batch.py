@@ -236,11 +236,11 @@ def expired_articles(
         value = lastmod.parse_or_none(given, context.timezone) or changed
         if value is None:
             continue
-        end = lastmod.begins(value, context.timezone) + NEWS_WINDOW
-        if end <= context.now:
+        begins = lastmod.begins(value, context.timezone)
+        if begins <= context.now - NEWS_WINDOW:
             old.append(number)
-        else:
-            leaves.append(end)
+        elif begins.year < lastmod.LAST_DAY.year:  # no time is two days after the days that mean "never"
+            leaves.append(begins + NEWS_WINDOW)
     mask = row_mask(old, length) if old else None
     if mask is not None:
         count_rows("news-age", mask, rows.locs, rows, context, tally)
