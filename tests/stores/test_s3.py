@@ -265,6 +265,9 @@ def client_error(code: str, status: int, operation: str = "PutObject", message: 
         ("NotImplemented", 501, ConfigurationError, "single_writer=True"),
         ("InvalidRequest", 400, ConfigurationError, "endpoint_url"),
         ("RequestTimeout", 400, StoreError, "Run again"),
+        ("BadDigest", 400, StoreError, "Run again"),
+        ("ThrottlingException", 400, StoreError, "Run again"),
+        ("400", 400, StoreError, "may have expired: run again"),
         ("InternalError", 500, StoreError, "run again"),
         ("ServiceUnavailable", 503, StoreError, "run again"),
     ],
@@ -322,6 +325,7 @@ def answering(area: S3Objects, operation: str, error: ClientError) -> Any:
         ("SlowDown", 503, False),
         ("InternalError", 500, False),
         ("RequestTimeout", 400, False),
+        ("IncompleteBody", 400, False),
         ("TooManyRequests", 429, False),
     ],
 )

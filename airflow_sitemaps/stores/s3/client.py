@@ -47,7 +47,8 @@ NEXT_STEPS: Final = {
 """Next step by error code, or else by HTTP status, for errors that a retry cannot fix."""
 DENIED: Final = frozenset({"AccessDenied", "AllAccessDisabled", "403", "Forbidden"})
 EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
-UNCLEAR: Final = frozenset({"RequestTimeout", "ConditionalRequestConflict", "OperationAborted", "SlowDown"})
+_PASSING: Final = {"IncompleteBody", "BadDigest", "Throttling", "ThrottlingException", "RequestThrottled"}
+UNCLEAR: Final = _PASSING | {"RequestTimeout", "ConditionalRequestConflict", "OperationAborted", "SlowDown"}
 """Error codes that request another attempt, with any status. A put may or may not have taken effect."""
 NOT_OURS_TO_RETRY: Final = frozenset({"ParamValidationError", "ProfileNotFound", "InvalidRegionError"})
 """Names of botocore errors that the configuration causes, not the store."""
@@ -146,6 +147,8 @@ def failure_of(call: str, error: Exception) -> CloudFailure:
         again = "The credentials expired meanwhile; run again"
     elif code in UNCLEAR:
         again = "Run again"
+    elif code == "400":  # a HEAD has no body that says more
+        again = "The credentials may have expired: run again. If it stays, check region_name and endpoint_url"
     elif name in NOT_OURS_TO_RETRY:
         advice = "Check the Airflow connection and its credentials"
     elif code in DENIED or status in (401, 403):
