@@ -240,7 +240,7 @@ def _area(address: str, conn_id: str | None) -> Iterator[ObjectStore]:
     if not folder.is_dir():
         raise ConfigurationError(f"{folder}: there is no such folder. Create it, or correct the path")
     with tempfile.TemporaryDirectory(prefix=".airflow-sitemaps-", dir=folder) as inner:
-        yield open_area(str(Path(inner).resolve()), None)
+        yield open_area(inner, None)
 
 
 def _line(reply: Reply) -> str:

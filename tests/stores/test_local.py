@@ -21,6 +21,7 @@ from airflow_sitemaps.ports import Create, ObjectStore, Overwrite, PutMode, PutO
 from airflow_sitemaps.stores.local import BOOKS, LocalStore, objects
 from airflow_sitemaps.stores.local.files import ATTRIBUTE, SCRATCH, SCRATCH_AGE_S
 from airflow_sitemaps.stores.local.objects import LocalObjects
+from airflow_sitemaps.stores.schemes import open_area
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +79,19 @@ def test_a_relative_path_is_taken_from_where_it_is_opened(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     put(LocalStore("maps", base_url=BASE).open().public, "k", b"x")
     assert (tmp_path / "maps" / "k").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("address", ["maps", "~/maps", "{home}/link", "file://{home}/link"])
+def test_an_area_is_opened_by_a_relative_path_and_through_a_link(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    put(LocalStore(tmp_path / "maps", base_url=BASE).open().public, "k", b"x")
+    (tmp_path / "link").symlink_to(tmp_path / "maps")
+    kept = open_area(address.format(home=tmp_path), None).get("k")
+    assert kept is not None
+    assert kept.body == b"x"
 
 
 def test_only_what_was_put_lies_in_the_public_folder_and_others_may_read_it(config: LocalStore, tmp_path: Path) -> None:

@@ -163,5 +163,5 @@ def open_area(url: str, conn_id: str | None) -> ObjectStore:
     """Open an area for reading; see ``stores.schemes.open_area``."""
     from airflow_sitemaps.stores.local.objects import LocalObjects  # noqa: PLC0415
 
-    root = Path(url.removeprefix("file://"))
+    root = Path(url.removeprefix("file://")).expanduser().resolve()
     return LocalObjects(area="state", root=root, books=root / BOOKS)
