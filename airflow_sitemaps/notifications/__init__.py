@@ -18,7 +18,7 @@ from airflow_sitemaps.notifications import message
 from airflow_sitemaps.notifications.message import SitemapMessage
 from airflow_sitemaps.operators.facts import FAILED, REFUSED
 from airflow_sitemaps.operators.links import run_page
-from airflow_sitemaps.operators.publish import NoPlanError
+from airflow_sitemaps.operators.publish import NoPlanError, SitemapPublishOperator, SitemapRollbackOperator
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Sitemap
@@ -102,16 +102,17 @@ class SitemapNotifier(BaseNotifier):
         link = self.link(context)
         if "deadline" in context:
             return message.of_deadline(name, str((context["deadline"] or {}).get("deadline_time", "")), link)
-        error = context.get("exception")
-        stale = _stale(context)
+        error, report = context.get("exception"), _report(context)
+        if error is None and report is not None:
+            return message.of_report(report, link)
+        failed = list(self._pulled(context, FAILED))
+        stale = next((facts for facts in failed if facts.get("stale")), None)
         if stale is not None:
             return message.of_stale_index(name, stale["stale"], str(stale.get("limit", "")), link)
         if error is not None:
-            return message.of_error(name, error, link)
-        report = _report(context)
-        if report is not None:
-            return message.of_report(report, link)
-        failed, refused = (list(_pulled(context, key)) for key in (FAILED, REFUSED))
+            said = None if message.own_error(error) else next((facts for facts in failed if facts.get("message")), None)
+            return message.of_failure_facts(name, said, link) if said else message.of_error(name, error, link)
+        refused = list(self._pulled(context, REFUSED))
         partial = [facts for facts in failed if facts.get("sections")]  # says more than its refusals do
         if partial or (failed and not refused):
             return message.of_failure_facts(name, (partial or failed)[0], link)
@@ -119,9 +120,25 @@ class SitemapNotifier(BaseNotifier):
             return message.of_refusal(name, refused[0], link)
         if _is_failed(context):
             return message.of_error(name, None, link)
-        returned = _pulled(context, "return_value", operators=("SitemapPublishOperator", "SitemapRollbackOperator"))
+        returned = list(self._pulled(context, "return_value", (SitemapPublishOperator, SitemapRollbackOperator)))
+        returned.sort(key=lambda reference: reference.get("result") == "unchanged")
         ended = SitemapMessage(result="unchanged", title=f"Sitemap run ended: {name}", link=link)
         return next((message.of_report(reference, link) for reference in returned), ended)
+
+    def _pulled(self, context: Any, key: str, kinds: type | tuple[type, ...] = object) -> Iterator[Mapping[str, Any]]:
+        """Yield the XCom values of a key from the failed task, or else from the run's tasks of the sitemap, or of all."""
+        dag, ti, task = context.get("dag"), context.get("ti"), context.get("task")
+        tasks = getattr(dag, "tasks", ()) if task is None or context.get("exception") is None else (task,)
+        addresses = {task.task_id: address for task in tasks if (address := _index_url(task))}
+        own = {task_id for task_id, address in addresses.items() if address == self.sitemap_name} or addresses
+        for task in tasks if ti is not None else ():
+            if task.task_id not in own or not issubclass(task.operator_class, kinds):
+                continue
+            value = None
+            with suppress(Exception):  # there may be no XCom, or no access to it
+                value = ti.xcom_pull(task_ids=task.task_id, key=key)
+            values = value if isinstance(value, list) else [value]
+            yield from (each for each in values if isinstance(each, dict))
 
     @staticmethod
     def link(context: Any) -> str:
@@ -162,27 +179,10 @@ def _report(context: Any) -> Mapping[str, Any] | None:
     return None
 
 
-def _stale(context: Any) -> Mapping[str, Any] | None:
-    """Return what the freshness task found if the served index is too old; None if another task failed."""
-    operator = "SitemapFreshnessOperator"
-    if context.get("exception") is not None and type(context.get("task")).__name__ != operator:
-        return None
-    values = _pulled(context, FAILED, operators=(operator,))
-    return next((facts for facts in values if facts.get("stale")), None)
-
-
-def _pulled(context: Any, key: str, *, operators: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
-    """Yield the XCom values of a key from the sitemap's tasks of the run."""
-    dag, ti = context.get("dag"), context.get("ti")
-    for task in getattr(dag, "tasks", ()) if ti is not None else ():
-        kind = getattr(task, "task_type", type(task).__name__)
-        if not kind.startswith("Sitemap") or (operators and kind not in operators):
-            continue
-        value = None
-        with suppress(Exception):  # there may be no XCom, or no access to it
-            value = ti.xcom_pull(task_ids=task.task_id, key=key)
-        values = value if isinstance(value, list) else [value]
-        yield from (each for each in values if isinstance(each, dict))
+def _index_url(task: Any) -> str:
+    """Return the index URL of a task's sitemap, mapped or not; empty if it has none."""
+    sitemap = getattr(task, "sitemap", None) or getattr(task, "partial_kwargs", {}).get("sitemap")
+    return getattr(sitemap, "index_url", "")
 
 
 def _is_failed(context: Any) -> bool:

@@ -117,7 +117,7 @@ def of_partial(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMe
 
 def of_error(name: str, error: BaseException | str | None, link: str = "") -> SitemapMessage:
     """Return the message of a run that failed. Only this package's errors are shown: others may contain a secret."""
-    ours = _own_error(error)
+    ours = own_error(error)
     if isinstance(ours, RefusedError):
         return of_refusal(name, refusal_facts(ours), link)
     if isinstance(ours, PartlyPublishedError):
@@ -182,7 +182,7 @@ def _action(error: SitemapError | None) -> str:
     return next((action for kind, action in actions.items() if isinstance(error, kind)), default)
 
 
-def _own_error(error: BaseException | str | None) -> SitemapError | None:
+def own_error(error: BaseException | str | None) -> SitemapError | None:
     """Return the error of this package that caused an error; None if there is none."""
     seen = 0
     while isinstance(error, BaseException) and seen < 20:

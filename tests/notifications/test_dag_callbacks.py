@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+import airflow_sitemaps
+from airflow_sitemaps.airflow_compat import AirflowFailException
+from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.notifications import SitemapNotifier
 
 
@@ -24,9 +27,19 @@ class Ti:
         return self.values.get((task_ids, key))
 
 
+A, B = "https://a.example/sitemap.xml", "https://b.example/sitemap.xml"
+KINDS = ("SitemapPlanOperator", "SitemapWriteOperator", "SitemapPublishOperator", "BingWebmasterOperator")
+
+
+def task(task_id: str, kind: str, index_url: str = A) -> SimpleNamespace:
+    sitemap, operator = SimpleNamespace(index_url=index_url), getattr(airflow_sitemaps, kind)
+    own = {"partial_kwargs": {"sitemap": sitemap}} if "Write" in kind else {"sitemap": sitemap}
+    return SimpleNamespace(task_id=task_id, operator_class=type(f"Our{kind}", (operator,), {}), **own)
+
+
 def context(ti: Ti, reason: str = "task_failure") -> dict[str, Any]:
-    kinds = ("SitemapPlanOperator", "SitemapWriteOperator", "SitemapPublishOperator", "PythonOperator")
-    tasks = [SimpleNamespace(task_id=kind, task_type=kind) for kind in kinds]
+    tasks = [task(kind, kind) for kind in KINDS] + [task(f"{kind}-b", kind, B) for kind in KINDS]
+    tasks.append(SimpleNamespace(task_id="PythonOperator", sitemap="no sitemap"))
     run = SimpleNamespace(dag_id="shop", run_id="r1", state="failed" if "fail" in reason else "success")
     return {"dag": SimpleNamespace(tasks=tasks), "ti": ti, "reason": reason, "dag_run": run}
 
@@ -69,3 +82,50 @@ def test_without_any_xcom_the_message_names_the_dag_and_the_log(ti: Ti) -> None:
     assert message.action == "Read the task's log and clear the task."
     assert text(ti, "success") is None
     assert text(ti, "success", unchanged=True).result == "unchanged"
+
+
+LOW = {"error": "AirflowFailException", "message": "1 of 2 sections are below min_crawled: section 'products': 10.0%"}
+
+
+def test_a_failed_check_of_a_search_engine_says_what_it_found() -> None:
+    assert text(Ti({("BingWebmasterOperator", "sitemap_failed"): LOW})).lines[0].endswith(LOW["message"])
+
+
+@pytest.mark.parametrize("cause", [None, SourceError("the database is down")])
+def test_a_failed_task_says_what_it_pushed_unless_its_error_says_more(cause: Exception | None) -> None:
+    error = AirflowFailException("below")
+    error.__cause__ = cause
+    ti = Ti(
+        {("BingWebmasterOperator", "sitemap_failed"): LOW, ("SitemapPlanOperator", "sitemap_failed"): {"stale": ["x"]}}
+    )
+    of_task = {"task": task("BingWebmasterOperator", "BingWebmasterOperator"), "exception": error}
+    said = SitemapNotifier().message({**context(ti), **of_task})
+    assert said is not None
+    assert said.lines == (
+        ("AirflowFailException: " + LOW["message"]) if cause is None else "SourceError: the database is down",
+    )
+
+
+def test_each_sitemap_of_a_dag_has_its_own_message() -> None:
+    down = {
+        "error": "PartlyPublishedError",
+        "is_published": True,
+        "sections": [{"section": "products", "message": "down"}],
+    }
+    reference = {"result": "published", "generation": 7, "urls": 12, "index_urls": [B]}
+    ti = Ti(
+        {("SitemapWriteOperator", "sitemap_failed"): [down], ("SitemapPublishOperator-b", "return_value"): reference}
+    )
+    assert text(ti, sitemap=A).title == f"Sitemap partly published: {A}; 1 section not published"
+    assert text(ti, "success", sitemap=B).title == f"Sitemap published: {B}, 12 URLs"
+    assert text(ti, sitemap=B).lines == ("The task's log has the details",)
+    assert text(ti, sitemap="the shop").title == "Sitemap partly published: the shop; 1 section not published"
+
+
+def test_an_unchanged_sitemap_hides_no_other_that_was_published() -> None:
+    of_a, of_b = (
+        {"result": r, "generation": 7, "urls": 12, "index_urls": [u]} for r, u in (("unchanged", A), ("published", B))
+    )
+    ti = Ti({("SitemapPublishOperator", "return_value"): of_a, ("SitemapPublishOperator-b", "return_value"): of_b})
+    assert text(ti, "success").title == f"Sitemap published: {B}, 12 URLs"
+    assert text(ti, "success", sitemap=A) is None
