@@ -105,7 +105,7 @@ def inspect(
     """Inspect as many URLs as today's quota allows, and return the observations, oldest first.
 
     ``quota_store`` keeps the requests of the day, by default the sitemap's store. ``timing`` replaces ``sleep`` and ``monotonic`` of the quota. Raises ConfigurationError if nothing is published or a
-    permission is missing, NotAcceptedError or FetchError if the engine answers none of a chunk's requests, and
+    permission is missing, NotAcceptedError or FetchError if the engine answers none of a full chunk's requests, and
     RefusedPutError if another task inspects the same sitemap at the same time.
     """
     objects = sitemap.store.open().state
@@ -241,11 +241,16 @@ class _Run:
         return chunk
 
     def ask(self, chunk: Sequence[tuple[Candidate, str]]) -> None:
-        """Inspect URLs, and count them. Raise the first error if no URL is inspected and the quota is not the cause."""
+        """Inspect URLs, and count them. Raise the first error if no URL is inspected and the quota is not the cause.
+
+        In the last and smaller chunk of a day these may be single URLs that the engine refuses.
+        """
         answer = partial(_answer, self.inspector.session(), self.inspector.sender(), self.meter)
         answers = list(zip((each for each, _ in chunk), mapped(answer, chunk, "sitemap-inspect"), strict=True))
         errors = [error for _, error in answers if isinstance(error, Exception) and not isinstance(error, UsedUpError)]
-        if errors and not any(isinstance(state, PageState) for _, state in answers):
+        inspected = any(each.inspected for ages in self.rotation.today.sections.values() for each in ages.values())
+        is_rest = inspected and len(chunk) < CHUNK
+        if errors and not is_rest and not any(isinstance(state, PageState) for _, state in answers):
             raise errors[0]
         if errors:
             log.warning("%d of %d URLs could not be inspected; the first: %s", len(errors), len(chunk), errors[0])

@@ -353,6 +353,13 @@ def test_single_urls_without_a_result_are_counted_apart(google: Google, caplog: 
     assert TOKEN not in caplog.text
 
 
+def test_a_url_that_is_alone_in_the_last_chunk_fails_no_task(google: Google) -> None:
+    last = max((f"{URL}a/{n}" for n in range(inspection.CHUNK + 1)), key=inspection.order_of)
+    google.answer = lambda site, url: (400, b"bad", {}) if url == last else None
+    (status,) = statuses(google.inspect(published(a=inspection.CHUNK + 1)))
+    assert (status.inspected, status.failed) == (inspection.CHUNK, 1)
+
+
 @pytest.mark.parametrize(
     ("status", "error", "words"),
     [
