@@ -133,6 +133,19 @@ def test_a_log_without_addresses_and_with_local_times(duckdb: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "value", "status"),
+    [("INT", 0, "0"), ("DOUBLE", 200.0, "200"), ("VARCHAR", "000", "000"), ("INT", None, "")],
+)
+def test_a_status_is_read_from_any_type(kind: str, value: Any, status: str, duckdb: Any) -> None:
+    duckdb(
+        f"log (path VARCHAR, requested_at TIMESTAMP, agent VARCHAR, status {kind})", [(PATH, NOON, GOOGLEBOT, value)]
+    )
+    query = "SELECT path, requested_at, agent AS user_agent, status FROM log WHERE requested_at >= CAST(:since AS TIMESTAMP)"
+    assert [found.status for found in requests(AccessLog("logs", query=query))] == [status]
+    assert (status in fetches.SUCCESS) is (value in (200.0, None))
+
+
+@pytest.mark.parametrize(
     ("query", "words"),
     [
         ("SELECT 1 AS path", "does not use :since"),
