@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, time, timezone
 from typing import TYPE_CHECKING, Any, Final, cast
 from zoneinfo import ZoneInfo
 
@@ -29,7 +29,7 @@ class AccessLog:
         conn_id: The id of the Airflow connection.
         query: SQL, or the path of a ``.sql`` file; it may be a Jinja template. Each row is a request: ``path`` (or the whole
             URL) without the query string, ``requested_at`` (a time), ``user_agent``, and, if the log has them, ``address``
-            (the client's) and ``status``. It takes ``:since``, the first day to read, as a text: ``2026-01-31``.
+            (the client's) and ``status``. It takes ``:since``, the first day to read in ``timezone``, as a text: ``2026-01-31``.
         parameters: Values for other ``:name`` in the query. Default: None.
         timezone: The IANA name of the time zone of times that have none. Default: ``UTC``.
         session: Statements that run first on the connection. Default: none.
@@ -55,7 +55,7 @@ class AccessLog:
     def requests(
         self, since: date, agents: Mapping[str, str], endings: Sequence[str], render: Callable[[str], str]
     ) -> Iterator[Requests]:
-        """Yield the requests since a day by crawler, for paths with these endings. One statement groups them in the database.
+        """Yield the requests since a day in UTC by crawler, for paths with these endings. One statement groups them in the database.
 
         ``agents`` has a part of each crawler's User-Agent, in lower case. Raises SourceConfigurationError if a column is
         missing, a time is none, or the query does not use ``:since``; SourceError if the database fails.
@@ -66,7 +66,8 @@ class AccessLog:
                 f"AccessLog({self.conn_id!r}): the query does not use :since, so that every task would read the whole log. "
                 "Add a condition like WHERE requested_at >= CAST(:since AS TIMESTAMP)"
             )
-        object.__setattr__(source, "parameters", {**(source.parameters or {}), SINCE: since.isoformat()})
+        first = datetime.combine(since, time(), timezone.utc).astimezone(ZoneInfo(self.timezone)).date()
+        object.__setattr__(source, "parameters", {**(source.parameters or {}), SINCE: first.isoformat()})
         with source.open(section="access log") as opened:
             session = cast("SqlSession", opened)
             with session.transaction("counting requests") as connection:

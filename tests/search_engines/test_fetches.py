@@ -132,6 +132,14 @@ def test_a_log_without_addresses_and_with_local_times(duckdb: Any) -> None:
     assert (found.address, found.status, found.at) == (None, "", NOON - timedelta(hours=1))
 
 
+def test_a_log_with_local_times_west_of_utc_is_read_from_the_day_before(duckdb: Any) -> None:
+    local = datetime(2026, 1, 14, 22)  # 3 o'clock in UTC, on the first day
+    duckdb("log (path VARCHAR, requested_at TIMESTAMP, agent VARCHAR)", [(PATH, local, GOOGLEBOT)])
+    query = "SELECT path, requested_at, agent AS user_agent FROM log WHERE requested_at >= CAST(:since AS TIMESTAMP)"
+    (found,) = requests(AccessLog("logs", query=query, timezone="America/New_York"))
+    assert found.at == datetime(2026, 1, 15, 3, tzinfo=timezone.utc)
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "status"),
     [("INT", 0, "0"), ("DOUBLE", 200.0, "200"), ("VARCHAR", "000", "000"), ("INT", None, "")],
