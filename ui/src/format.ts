@@ -74,11 +74,12 @@ export const zone = (): string | undefined => {
   }
 };
 
-/** A moment with its zone: `20 Nov 2026, 11:06 UTC`. */
+/** A moment with its zone: `20 Nov 2026, 11:06 UTC`. A date is the same day in every zone: `20 Nov 2026`. */
 export const when = (iso: string | number | null | undefined, timeZone = zone()): string => {
   if (iso === null || iso === undefined || iso === "") return "–";
   const moment = new Date(iso);
   if (Number.isNaN(moment.getTime())) return "–";
+  if (/^\d{4}-\d\d-\d\d$/u.test(String(iso))) return moment.toLocaleDateString("en-GB", { dateStyle: "medium", timeZone: "UTC" });
   return new Intl.DateTimeFormat("en-GB", {
     day: "numeric",
     hour: "2-digit",

@@ -51,6 +51,7 @@ describe("times", () => {
   it("are in the zone asked for, and say which", () => {
     expect(when("2026-11-20T11:06:00Z", "UTC")).toBe("20 Nov 2026, 11:06 UTC");
     expect(when("2026-11-20T23:30:00Z", "Asia/Tokyo")).toContain("21 Nov 2026, 08:30");
+    expect(when("2026-11-28", "America/New_York")).toBe("28 Nov 2026");
     expect(when(null)).toBe("–");
     expect(when("nonsense")).toBe("–");
   });
