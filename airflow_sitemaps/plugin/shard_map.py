@@ -211,7 +211,7 @@ class ShardMap:
         }
         crawlers = sorted({crawler for times in record.files.values() for crawler in times})
         return FetchTimes(
-            since=record.since,
+            since=record.since.isoformat() if record.files else "",
             crawlers={
                 crawler: {
                     name: [record.files.get(file, {}).get(crawler, 0) for file in of] for name, of in names.items()

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -40,13 +40,16 @@ SUCCESS: Final = frozenset({"", "200", "206", "304"})
 NEXT_STEP: Final = "Check that robots.txt allows these files, and that the server answers the crawler with 200. Then submit the sitemap."
 
 
+_Seconds = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799)]
+
+
 class FetchRecord(msgspec.Struct, kw_only=True):
     """The last fetch by file and crawler, in seconds since 1970. ``since`` is the day from which on no fetch is missing."""
 
     format: Literal[1] = FORMAT
-    since: str = ""
+    since: date = date.max
     until: str = ""
-    files: dict[str, dict[str, int]] = {}
+    files: dict[str, dict[str, _Seconds]] = {}
 
 
 class SectionFetches(msgspec.Struct, kw_only=True):
@@ -136,7 +139,7 @@ def observe(
             )
         if group.path in names:
             groups[group.crawler].append(group)
-    summary = Fetches(at=now.isoformat(), generation=manifest.generation, since=record.since)
+    summary = Fetches(at=now.isoformat(), generation=manifest.generation, since=record.since.isoformat())
     for crawler in crawlers:
         counts = _counted(groups[crawler.name], names, record, partial(own, crawler))
         counts.max_delay_s = int(crawler.max_delay.total_seconds())
@@ -166,8 +169,7 @@ def _names(files: Sequence[_File]) -> dict[str, str]:
 
 def _extended(record: FetchRecord, first: date, now: datetime, names: Collection[str]) -> FetchRecord:
     """Return the record of these files. If days are missing between it and ``first``, its ``since`` is that day."""
-    begins = first.isoformat()
-    since = min(record.since, begins) if record.until >= begins else begins
+    since = min(record.since, first) if record.until >= first.isoformat() else first
     files = {name: times for name, times in record.files.items() if name in names}
     return FetchRecord(since=since, until=now.isoformat(), files=files)
 
@@ -202,7 +204,7 @@ def _sections(
     crawler: Crawler, files: Iterable[_File], record: FetchRecord, now: datetime
 ) -> dict[str, SectionFetches]:
     sections: defaultdict[str, SectionFetches] = defaultdict(SectionFetches)
-    begins = datetime.combine(date.fromisoformat(record.since), time(), timezone.utc)
+    begins = datetime.combine(record.since, time(), timezone.utc)
     for file in files:
         section, last = sections[file.section], record.files.get(file.name, {}).get(crawler.name)
         is_current = last is not None and last >= int(file.changed.timestamp())

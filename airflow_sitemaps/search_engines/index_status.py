@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
 from airflow_sitemaps.pipeline.state.repository import newest, put_newest
-from airflow_sitemaps.shards.schema import Decoder
+from airflow_sitemaps.shards.schema import Count, Decoder
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore
@@ -35,6 +35,8 @@ Z: Final = 1.959964
 
 STAGES: Final = ("discovered", "crawled", "indexed")
 
+_Days = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{0,7}\Z")]
+
 
 class Stratum(msgspec.Struct, kw_only=True):
     """The listed URLs of a section and an age, and what the inspected ones of them are.
@@ -43,16 +45,16 @@ class Stratum(msgspec.Struct, kw_only=True):
     last crawl; under the empty text those that were not crawled since. ``failed`` URLs got no usable response.
     """
 
-    urls: int = 0
-    inspected: int = 0
-    failed: int = 0
-    discovered: int = 0
-    crawled: int = 0
-    indexed: int = 0
-    other_canonical: int = 0
-    reasons: dict[str, int] = {}
-    first_crawl: dict[str, int] = {}
-    recrawl: dict[str, int] = {}
+    urls: Count = 0
+    inspected: Count = 0
+    failed: Count = 0
+    discovered: Count = 0
+    crawled: Count = 0
+    indexed: Count = 0
+    other_canonical: Count = 0
+    reasons: dict[str, Count] = {}
+    first_crawl: dict[_Days, Count] = {}
+    recrawl: dict[_Days, Count] = {}
 
     def add(self, other: Stratum) -> None:
         """Add the inspected URLs of another sample."""
@@ -100,7 +102,7 @@ class Observation(msgspec.Struct, kw_only=True):
     generation: int = 0
     properties: list[str] = []
     sections: dict[str, dict[str, Stratum]] = {}
-    stages: tuple[str, ...] = ("crawled", "indexed")
+    stages: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)] = ("crawled", "indexed")
     site: SiteState | None = None
 
 
@@ -176,8 +178,7 @@ def _sampled(observations: Sequence[Observation]) -> dict[str, list[Stratum]]:
     if not observations:
         return {}
     newest = observations[-1]
-    since = newest.day - timedelta(days=WINDOW_DAYS - 1)
-    window = [each for each in observations if since <= each.day <= newest.day]
+    window = [each for each in observations if 0 <= (newest.day - each.day).days < WINDOW_DAYS]
     sampled = {}
     for section, ages in newest.sections.items():
         strata = []
@@ -222,7 +223,7 @@ def estimate(strata: Iterable[tuple[int, int, int]]) -> Estimate:
     The size of the sample is the one that a sample without strata needs for the same variance. A stratum without
     inspected URLs is left out.
     """
-    drawn = [(urls, min(n, urls), x / n) for urls, n, x in strata if n and urls]
+    drawn = [(urls, min(n, urls), min(x / n, 1.0)) for urls, n, x in strata if n and urls]
     listed = sum(urls for urls, _, _ in drawn)
     if not listed:
         return Estimate(share=0.0, low=0.0, high=1.0)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec import convert, json, to_builtins
 
 from airflow_sitemaps.plugin.pages.announcements import MAX_DAYS, MAX_SECTIONS, index_status_of
 from airflow_sitemaps.ports import Overwrite
@@ -72,6 +75,29 @@ def test_nothing_was_inspected_or_it_cannot_be_read(admin: Client, session: Sess
 
     assert (found.json()["sections"], found.json()["at"]) == ([], None)
     assert found.headers["cache-control"] == "no-store"
+
+
+def test_observations_with_values_that_cannot_be_are_left_out(admin: Client, session: Session, tmp_path: Path) -> None:
+    objects = publish(session, tmp_path).store.open().state
+    good = to_builtins(observation(1, pages=5))
+    keep(objects, observation(1, pages=5))
+    for number, other in enumerate([{"stages": []}, {"first_crawl": {"x": 9}}, {"inspected": -2}, {"urls": 1 << 70}]):
+        stratum = {**good["sections"]["pages"]["other"], **other}
+        body = {**good, "sections": {"pages": {"other": stratum}}} | (other if "stages" in other else {})
+        key, body = f"{AREA}google/9{number}.json", json.encode(body)
+        objects.put(key, body, mode=Overwrite(), metadata={}, content_type="application/json")
+
+    (row,) = admin.get("api/sitemap/index-status", asset=URI).json()["sections"]
+    assert row["inspected"] == 10
+
+
+@pytest.mark.parametrize("values", [{"day": "0001-01-01"}, {"indexed": 11}, {"indexed": 900}])
+def test_odd_observations_have_estimates(values: dict[str, Any]) -> None:
+    stratum = convert({"urls": 100, "inspected": 10, **values}, Stratum)
+    day = date.fromisoformat(values.get("day", "2026-01-01"))
+    (found,) = index_status_of([Observation(engine="google", day=day, sections={"pages": {"other": stratum}})]).sections
+    assert found.indexed is not None
+    assert 0 <= found.indexed.low <= found.indexed.share <= found.indexed.high <= 1
 
 
 def test_a_store_that_cannot_be_read_says_so(admin: Client, session: Session, tmp_path: Path) -> None:

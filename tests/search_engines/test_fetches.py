@@ -333,9 +333,11 @@ def test_the_newest_fetch_counts_and_a_damaged_record_begins_again(shop: Sitemap
     seen(shop, [group(path, now - timedelta(hours=5))], now)
     assert record_of(objects).files == {path[1:]: {"google": int(now.timestamp())}}
 
-    objects.put(fetches.RECORD, b'{"files": 7}', mode=Overwrite(), metadata={}, content_type="application/json")
-    seen(shop, [], now)
-    assert record_of(objects).files == {}
+    for damage in ('"files": 7', f'"files": {{"{path[1:]}": {{"google": {10**15}}}}}', '"since": "0"'):
+        body = f'{{"format": 1, "until": "9", {damage}}}'.encode()
+        objects.put(fetches.RECORD, body, mode=Overwrite(), metadata={}, content_type="application/json")
+        seen(shop, [], now)
+        assert record_of(objects).files == {}
 
 
 def test_a_log_with_too_many_groups_is_refused(shop: Sitemap, monkeypatch: pytest.MonkeyPatch) -> None:
