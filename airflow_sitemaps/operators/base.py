@@ -39,6 +39,11 @@ class SitemapOperator(BaseOperator):
         super().__init__(**kwargs)
         self.sitemap = sitemap
 
+    @property
+    def task_type(self) -> str:
+        """Return the name of this package's class, for a subclass too: the pages and queries know tasks by it."""
+        return next(kind.__name__ for kind in type(self).__mro__ if kind.__module__.startswith("airflow_sitemaps."))
+
     def whole_number(self, name: str, value: Any) -> int:
         """Return an argument, which may be a rendered template, as a whole number, or raise ConfigurationError."""
         try:

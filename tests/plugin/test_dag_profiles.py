@@ -20,8 +20,10 @@ from airflow_sitemaps.operators.announcements import (
     SearchConsoleSubmitOperator,
     SitemapPingOperator,
 )
+from airflow_sitemaps.operators.publish import SitemapPublishOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.plugin.dag_profiles import asset_tasks, profile_of
+from airflow_sitemaps.plugin.dag_runs import PUBLISHES
 from airflow_sitemaps.plugin.events import asset_by_uri
 from airflow_sitemaps.plugin.pages.announcements import RETURNED
 from airflow_sitemaps.sitemap import Section, Sitemap
@@ -92,6 +94,22 @@ def test_two_sitemaps_of_one_dag_keep_their_tasks_apart(session: Session, tmp_pa
 
     assert [tasks.publish for tasks in found.values()] == [[("pair", "one.publish")], [("pair", "two.publish")]]
     assert [tasks.verify for tasks in found.values()] == [[("pair", "verify_one")], [("pair", "verify_two")]]
+
+
+def test_a_task_of_a_subclass_counts_as_one_of_its_operator(session: Session, tmp_path: Path) -> None:
+    class OurPublishOperator(SitemapPublishOperator):
+        pass
+
+    sitemap = sitemap_at(tmp_path, "ours")
+    with DAG("ours", schedule=None, max_active_runs=1) as dag:
+        OurPublishOperator(task_id="publish", sitemap=sitemap, plan="plan")
+    sync(dag)
+
+    asset = asset_by_uri(session, str(sitemap.asset.uri))
+    assert asset is not None
+    assert asset_tasks(session, [asset], {"ours"})[asset.id].publish == [("ours", "publish")]
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(dag)).get_task("publish")
+    assert stored.task_type == PUBLISHES, "as its task instances are found"
 
 
 def test_freshness_travels_with_the_asset(admin: Client, session: Session, tmp_path: Path) -> None:
