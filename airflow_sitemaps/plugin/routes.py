@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from hashlib import sha256
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response, status
 from fastapi.responses import FileResponse
@@ -53,11 +53,11 @@ def may_edit_assets(user: GetUserDep) -> bool:
     return bool(get_auth_manager().is_authorized_asset(method="PUT", details=AssetDetails(), user=user))
 
 
-def may_trigger(user: Any, dag_id: str) -> bool:
-    """Return whether the user may trigger runs of a DAG."""
+def may_use_runs(user: Any, dag_id: str, method: Literal["GET", "POST"]) -> bool:
+    """Return whether the user may read runs of a DAG (``GET``), or trigger them (``POST``)."""
     details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
     allowed = get_auth_manager().is_authorized_dag(
-        method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user
+        method=method, access_entity=DagAccessEntity.RUN, details=details, user=user
     )
     return bool(allowed)
 
@@ -82,9 +82,9 @@ def sitemap_of(asset: Asset, session: SessionDep, readable: ReadableDags, moment
 Sitemap = Annotated[overview.Overview, Depends(sitemap_of)]
 
 
-def readable_dag(dag_id: str, readable: ReadableDags) -> str:
-    """Return the DAG in the path. If the user may not read it, respond with 403, whether or not it exists."""
-    if dag_id not in readable:
+def readable_dag(dag_id: str, readable: ReadableDags, user: GetUserDep) -> str:
+    """Return the DAG in the path. If the user may not read it or its runs, respond with 403, whether or not it exists."""
+    if dag_id not in readable or not may_use_runs(user, dag_id, "GET"):
         raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")
     return dag_id
 
@@ -147,7 +147,9 @@ def one_sitemap(
     sitemap: Sitemap, session: SessionDep, user: GetUserDep, may_archive: MayEditAssets
 ) -> sitemap_pages.SitemapPage:
     """Return one sitemap without its history, runs and shards. Everything comes from Airflow's database."""
-    return sitemap_pages.page_of(session, sitemap, lambda dag_id: may_trigger(user, dag_id), may_archive=may_archive)
+    return sitemap_pages.page_of(
+        session, sitemap, lambda dag_id: may_use_runs(user, dag_id, "POST"), may_archive=may_archive
+    )
 
 
 @router.get("/sitemap/history", response_model=runs.History)
@@ -239,7 +241,7 @@ def act(
     sitemap = sitemap_of(body.asset, session, readable, moment)
     available = next(a for a in actions.actions_of(session, sitemap) if a.action == body.action)
     dag_id = available.dag_id or sitemap.dag_id
-    if not may_trigger(user, dag_id):
+    if not may_use_runs(user, dag_id, "POST"):
         raise HTTPException(status.HTTP_403_FORBIDDEN, f"Forbidden: you may not trigger {dag_id}")
     try:
         conf = actions.conf_of(body, available)

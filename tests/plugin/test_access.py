@@ -8,8 +8,9 @@ from unittest.mock import patch
 import pytest
 from fastapi.routing import APIRoute
 
+from airflow_sitemaps.airflow_compat import DagAccessEntity
 from airflow_sitemaps.plugin.airflow_plugin import make_app
-from tests.support.plugin_factories import NOW, add_asset, add_event, add_history, extra, report
+from tests.support.plugin_factories import NOW, Ran, add_asset, add_event, add_history, add_run, extra, report
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -128,6 +129,21 @@ def test_a_run_id_with_a_nul_is_a_wrong_request(viewer: Client, session: Session
     session.commit()
 
     assert viewer.get("api/dags/shop/runs/%00").status_code == 422
+
+
+def test_a_run_is_only_for_users_who_may_read_runs(viewer: Client, session: Session) -> None:
+    add_history(session, URI, "shop", 1)
+    add_run(session, "shop", Ran(1, conf={"token": "params may hold one"}), NOW)
+    session.commit()
+
+    def no_runs(_: Any, *, access_entity: DagAccessEntity | None = None, **__: Any) -> bool:
+        return access_entity is not DagAccessEntity.RUN
+
+    manager = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
+    assert viewer.get("api/dags/shop/runs/run-1").status_code == 200
+    with patch(f"{manager}.is_authorized_dag", no_runs):
+        assert viewer.get("api/dags/shop/runs/run-1").status_code == 403
+        assert viewer.get("api/sitemap", asset=URI).status_code == 200
 
 
 def test_an_event_that_no_dag_wrote_does_not_count(admin: Client, session: Session) -> None:
