@@ -27,6 +27,8 @@ MAX_BYTE_SIZE: Final = 512_000
 """Size that a crawler must read at least, in bytes (RFC 9309, 2.5: 500 KiB). The rest may be ignored."""
 
 _LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
+_AGENT: Final = re.compile(r"(?i)((?:\A|(?<=[\r\n]))[ \t]*user[- ]?agent[ \t]*:[ \t]*)(\*(?![^\s#])|[\w-]*)[^\r\n]*")
+_NO_RULE: Final = re.compile(r"(?i)(?:\A|(?<=[\r\n]))[ \t]*(?:crawl.delay|request.rate|visit.time)\b[^\r\n]*")
 _KEPT_LINES: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 
 
@@ -127,8 +129,8 @@ class Robots:
     def allows(self, address: str, user_agent: str = "*") -> bool:
         """Return whether a crawler with this product token may fetch a URL (RFC 9309, 2.2). A text that is not a URL is allowed."""
         try:
-            is_file = urlsplit(address).path == "/robots.txt"
-            return is_file or self.rules is None or bool(self.rules.can_fetch(address, user_agent))
+            is_file, agent = urlsplit(address).path == "/robots.txt", user_agent.partition("/")[0] + ";"
+            return is_file or self.rules is None or bool(self.rules.can_fetch(address, agent))
         except ValueError:
             return True
 
@@ -138,7 +140,9 @@ def read(text: str) -> Robots:
     from protego import Protego  # noqa: PLC0415 - only verification needs the rules
 
     start = _start(text)
-    return Robots(sitemaps=_sitemaps(start), rules=Protego.parse(start))
+    # Protego lets a Crawl-delay end the User-agent lines of a group, and finds a token within others: ";" ends each.
+    rules = _AGENT.sub(lambda line: line[1] + (line[2] if line[2] == "*" else f"{line[2]};"), _NO_RULE.sub("", start))
+    return Robots(sitemaps=_sitemaps(start), rules=Protego.parse(rules))
 
 
 def disallowing_line(text: str, address: str, user_agent: str) -> str:

@@ -195,6 +195,23 @@ def test_the_longest_match_decides(rules: str, path: str, allowed: bool) -> None
     assert found.allows(f"https://example.com{path}", "bot") is allowed
 
 
+@pytest.mark.parametrize(
+    ("agents", "allowed"),
+    [
+        ("User-agent: Googlebot\rCrawl-delay: 10\nUser-agent: other", False),
+        ("User-agent: Googlebot/2.1", False),
+        ("useragent : googlebot # all", False),
+        ("User-agent: * # all", False),
+        ("User-agent: Google", True),
+        ("User-agent: bot", True),
+        ("User-agent: Googlebot-News", True),
+        ("User-agent: *bot", True),
+    ],
+)
+def test_a_group_is_of_equal_tokens(agents: str, allowed: bool) -> None:
+    assert robots.read(f"{agents}\nDisallow: /\n").allows("https://example.com/", "Googlebot") is allowed
+
+
 def test_groups_of_one_product_are_joined_and_sitemaps_stand_apart() -> None:
     found = robots.read(
         "User-agent: a\nSitemap: https://x/1\nDisallow: /1\n\nUser-agent: b\nDisallow: /\n\nUser-agent: A\nDisallow: /2"
