@@ -123,6 +123,8 @@ MAX_PROBES: Final = 20
 """Number of hosts and folders whose answer for a URL that cannot exist is requested."""
 
 _CANONICAL_HEADER: Final = re.compile(r"""<([^<>]*)>\s*;[^,<]*\brel\s*=\s*["']?canonical\b""", re.IGNORECASE)
+_ESCAPE: Final = re.compile("%[0-9A-Fa-f]{2}")
+_UNRESERVED: Final = re.compile("[A-Za-z0-9._~-]")
 _CRAWLER: Final = re.compile(r"[a-z*][\w-]*")
 _VALUED: Final = ("max-snippet", "max-image-preview", "max-video-preview", "unavailable_after")
 """Directives of ``X-Robots-Tag`` that have a value after a colon, as the name of a crawler has."""
@@ -242,9 +244,10 @@ def page_faults(url: str, page: Fetched, crawler: str = "Googlebot") -> list[tup
     directives = {*_directives(page.headers.get("x-robots-tag", ""), crawler), *head.directives(crawler)}
     if directives & {"noindex", "none"}:
         faults.append(("page-noindex", f"the page says {', '.join(sorted(directives & {'noindex', 'none'}))}"))
-    in_header = _CANONICAL_HEADER.search(page.headers.get("link", ""))
-    canonical = in_header[1] if in_header else head.canonical
-    named = _normal(canonical, page.address or url) if canonical else None
+    link = page.headers.get("link", "").encode("latin-1", "replace").decode("utf-8", "replace")
+    in_header = _CANONICAL_HEADER.search(link)
+    canonical, base = (in_header[1], "") if in_header else (head.canonical, head.base)
+    named = _normal(canonical, page.address or url, base) if canonical else None
     if named not in (_normal(url), None):
         faults.append(("page-canonical", f"the page names {named} as canonical"))
     return faults
@@ -254,11 +257,15 @@ def _is_html(page: Fetched) -> bool:
     return "html" in page.headers.get("content-type", "text/html").lower()
 
 
-def _normal(url: str, page: str = "") -> str | None:
+def _normal(url: str, page: str = "", base: str = "") -> str | None:
+    """Return a URL, which may be relative to a page and its ``<base>``, so that equivalent ones are equal (RFC 3986, 6.2.2)."""
     try:
-        return normalise(urldefrag(urljoin(page, url))[0], origin="https://unknown.invalid").loc
+        loc = normalise(urldefrag(urljoin(urljoin(page, base), url))[0], origin="https://unknown.invalid").loc
     except ValueError:
         return None
+    return loc and _ESCAPE.sub(
+        lambda found: c if _UNRESERVED.fullmatch(c := unquote(found[0])) else found[0].upper(), loc
+    )
 
 
 def _directives(header: str, crawler: str) -> set[str]:
@@ -304,6 +311,7 @@ class _Head(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
+        self.base = ""
         self.canonical = ""
         self.text = ""
         self._robots: list[tuple[str, str]] = []
@@ -325,6 +333,8 @@ class _Head(HTMLParser):
         attributes = {name: value or "" for name, value in attrs}
         if tag == "meta":
             self._robots.append((attributes.get("name", "").lower(), attributes.get("content", "").lower()))
+        elif tag == "base":
+            self.base = self.base or attributes.get("href", "").strip()
         elif tag == "link" and "canonical" in attributes.get("rel", "").lower().split() and not self.canonical:
             self.canonical = attributes.get("href", "").strip()
 

@@ -210,6 +210,12 @@ def test_encodings(name: str, fetched: Fetched, expected: set[str]) -> None:
     assert set(judged(site)) == expected
 
 
+@pytest.mark.parametrize("canonical", ["/caf%c3%a9", "https://www.example.com/café"])
+def test_a_canonical_header_may_be_written_in_another_way(canonical: str) -> None:
+    url, sent = f"{BASE}caf%C3%A9", f"<{canonical}>; rel=canonical".encode().decode("latin-1")
+    assert page_faults(url, answer(b"", link=sent)) == []
+
+
 def test_the_original_profile_is_stricter() -> None:
     small = Limits(name="original", max_urls=1, max_byte_size=CURRENT.max_byte_size, max_sitemaps=1)
     site = web(sitemap__xml=index("a.xml", "b.xml"), a__xml=urlset(BASE + "a", BASE + "b"), b__xml=urlset(BASE + "c"))
@@ -293,6 +299,8 @@ def test_a_store_is_read_by_its_base_url() -> None:
         ({}, b"<!-- <meta name=robots content=noindex> -->", set()),
         ({}, b"<link rel=canonical href='https://www.example.com/p'>", set()),
         ({}, b"<link rel=canonical href='/p#x'>", set()),
+        ({}, b"<base href='/b/'><base href='/x/'><link rel=canonical href='../p'>", set()),
+        ({}, b"<link rel=canonical href='/%70'>", set()),
         ({}, b"<link rel='canonical nofollow' href='/q'>", {"page-canonical"}),
         ({"link": "<https://www.example.com/q>; rel=\"canonical\""}, b"", {"page-canonical"}),
         ({"link": "<https://www.example.com/q>; rel=next, </p>; rel=canonical"}, b"", set()),
