@@ -275,14 +275,14 @@ def _decoded(address: str, response: Fetched, findings: Findings) -> bytes:
     """Return the file without its transport encoding, and report an encoding that clients do not expect."""
     body, named_gz = response.body, address.partition("?")[0].endswith(".gz")
     encoding = response.headers.get("content-encoding", "").strip().lower()
-    if encoding in ("gzip", "x-gzip"):
-        if named_gz:
-            findings.note("content-encoding", "a .gz file with Content-Encoding: gzip; some clients decompress it once")
-        return body
-    if encoding not in ("", "identity", "aws-chunked"):
+    is_sent_as_gzip = encoding in ("gzip", "x-gzip")
+    if is_sent_as_gzip and named_gz:
+        findings.note("content-encoding", "a .gz file with Content-Encoding: gzip; some clients decompress it once")
+    elif not is_sent_as_gzip and encoding not in ("", "identity", "aws-chunked"):
         findings.note("content-encoding", f"Content-Encoding {encoding!r} was not requested")
-    if named_gz and not body.startswith(GZIP_MAGIC):
-        findings.note("gzip", f"the name ends in .gz, but the file is not compressed: it begins with {body[:8]!r}")
+    if (named_gz or is_sent_as_gzip) and not body.startswith(GZIP_MAGIC):
+        claim = "Content-Encoding is gzip" if is_sent_as_gzip else "the name ends in .gz"
+        findings.note("gzip", f"{claim}, but the file is not compressed: it begins with {body[:8]!r}")
     return body
 
 

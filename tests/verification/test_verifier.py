@@ -199,6 +199,7 @@ def answer(body: bytes, **headers: str) -> Fetched:
         ("a.xml.gz", answer(gzip.compress(urlset(BASE + "a")), content_encoding="gzip"), {"content-encoding"}),
         ("a.xml.gz", answer(gzip.compress(gzip.compress(urlset(BASE + "a"))), content_encoding="gzip"), {"content-encoding", "gzip-twice"}),
         ("a.xml.gz", answer(urlset(BASE + "a")), {"gzip"}),
+        ("a.xml", answer(urlset(BASE + "a"), content_encoding="gzip"), {"gzip"}),
         ("a.xml", answer(urlset(BASE + "a"), content_encoding="br"), {"content-encoding"}),
         ("a.xml.gz", answer(gzip.compress(urlset(BASE + "a"))[:-9]), {"gzip"}),
         ("a.xml", answer(b"<html/>"), {"root"}),
