@@ -22,7 +22,7 @@ DIST = os.environ.get("SITEMAPS_DIST")
 CODE = """
     cli example_dags http ledger notifications operators pipeline pipeline/plan pipeline/publish pipeline/state
     plugin plugin/pages ports protocol protocol/columnar protocol/extensions search_engines sensors shards shards/guards
-    sources sources/dialects sources/queries stores stores/azure stores/gcs stores/local stores/s3 triggers verification
+    sources sources/dialects sources/queries stores stores/local stores/s3 triggers verification
 """
 CONTENT = {
     **{f"airflow_sitemaps/{folder}": "*.py" for folder in CODE.split()},

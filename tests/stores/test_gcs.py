@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from airflow_sitemaps.stores.schemes import open_area
 
 from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state import capability_probe
 from airflow_sitemaps.ports import Create, ObjectStore, PutOutcomeError, Update
-from airflow_sitemaps.stores.gcs import GCSStore
-from airflow_sitemaps.stores.schemes import open_area
+from airflow_sitemaps.stores.gcs import TIMEOUT_S, GCSStore, _failure
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.stores.conftest import BASE
@@ -261,8 +261,6 @@ def test_errors_name_the_next_step(gcs_connection: str, monkeypatch: pytest.Monk
 def test_what_an_answer_means(gcs: GCSServer, status: int, reason: str, kind: type[Exception], advice: str) -> None:
     from google.api_core.exceptions import from_http_status
 
-    from airflow_sitemaps.stores.gcs.objects import _failure
-
     error = from_http_status(status, "GET https://x/?secret=1: no", errors=[{"reason": reason, "message": "no"}])
     raised = _failure("objects.get gs://maps/k", error).error()
     assert isinstance(raised, kind)
@@ -290,9 +288,7 @@ def test_an_area_is_opened_by_its_address(gcs_store: GCSStore) -> None:
 def test_a_put_without_a_clear_answer_is_in_doubt(
     spoil: Spoil, lands: bool, gcs: GCSServer, gcs_store: GCSStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow_sitemaps.stores.gcs import objects
-
-    monkeypatch.setattr(objects, "limits", lambda: {"retry": None, "timeout": objects.TIMEOUT_S})
+    monkeypatch.setattr("airflow_sitemaps.stores.gcs.limits", lambda: {"retry": None, "timeout": TIMEOUT_S})
     with proxy_to(gcs.endpoint) as proxy, gcs.connection("gcs_by_proxy", endpoint=proxy.endpoint) as conn_id:
         area = GCSStore(gcs_store.uri, base_url=BASE, gcp_conn_id=conn_id).open().state
         proxy.spoil("POST", spoil)

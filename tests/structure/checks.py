@@ -29,11 +29,6 @@ CORE = ("protocol", "shards", "pipeline", "verification", "http", "sources", "st
 MIRRORS = [
     ("protocol", "protocol.columnar"),
     ("protocol.columnar", "protocol.extensions"),
-    ("stores.azure", "stores.local"),
-    ("stores.azure", "stores.s3"),
-    ("stores.azure", "stores.gcs"),
-    ("stores.gcs", "stores.local"),
-    ("stores.gcs", "stores.s3"),
     ("stores.s3", "stores.local"),
     ("http", "stores.s3"),
 ]

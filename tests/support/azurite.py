@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from airflow_sitemaps.stores.azure import connections
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -53,8 +55,6 @@ class AzureServer:
     @contextmanager
     def connection(self, conn_id: str, *, endpoint: str | None = None, **extra: object) -> Iterator[str]:
         """An Airflow connection to this server, or to something in front of it."""
-        from airflow_sitemaps.stores.azure.objects import connections  # noqa: PLC0415 - an extra
-
         account = f"{endpoint or self.endpoint}"
         text = f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};BlobEndpoint={account};"
         variable = f"AIRFLOW_CONN_{conn_id.upper()}"

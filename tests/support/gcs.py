@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import uuid4
 
+from airflow_sitemaps.stores.gcs import clients
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -255,8 +257,6 @@ class GCSServer:
     @contextmanager
     def connection(self, conn_id: str, *, endpoint: str | None = None) -> Iterator[str]:
         """An Airflow connection whose client is made for this server, or for something in front of it."""
-        from airflow_sitemaps.stores.gcs.objects import clients  # noqa: PLC0415 - an extra
-
         variable, before = f"AIRFLOW_CONN_{conn_id.upper()}", os.environ.get(HOST)
         extra = {"is_anonymous": True, "project": "test"}
         os.environ[variable] = json.dumps({"conn_type": "google_cloud_platform", "extra": extra})

@@ -1,25 +1,29 @@
-"""Blobs under a prefix of a container, with conditional writes."""
+"""A store in Azure Blob Storage. The settings do no I/O, and the module loads Azure's packages where it calls them."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, StoredObject, Update
-from airflow_sitemaps.stores.bucket import BucketAddress, bare_etag, plain_type
+from airflow_sitemaps.stores.bucket import BucketAddress, BucketStore, bare_etag, plain_type
 from airflow_sitemaps.stores.cloud import CloudFailure, Connections, Missing, calling
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from airflow_sitemaps.ports import Headers, ObjectStore
+    from airflow_sitemaps.ports import Headers, ObjectStore, Store
 
+SCHEME: Final = "az://"
+ACCOUNT: Final = re.compile(r"(?:az|https)://([a-z0-9]{3,24}(?:\.[a-z0-9-]+)+)/(.*)", re.DOTALL)
+CONTAINER: Final = re.compile(r"(?=.{3,63}\Z)[a-z0-9](?:-?[a-z0-9])*|\$web|\$root")
 BOUND: Final = "The client repeats it a few times, with a time limit for each attempt; then the task fails, and its retry continues"
 _ROLE: Final = "Give the connection's identity the role 'Storage Blob Data Contributor' on the container"
 _CREDENTIALS: Final = "Check the credentials of the Airflow connection, and this machine's clock"
@@ -46,9 +50,81 @@ NEXT_STEPS: Final = {
 """Next step by error code, for errors that a retry cannot fix."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class AzureBlobStore(BucketStore):
+    """A public prefix of a container that a CDN or web server serves, and a private one beside it.
+
+    Promotions read each body and upload it to its public name: Azure's copies keep the headers of the source.
+    The other settings are those of every store: ``BucketStore`` and ``StoreSettings``.
+
+    Attributes:
+        url: Address of the public area: ``az://container/prefix``, or
+            ``https://account.blob.core.windows.net/container/prefix``. With an account, the connection must be to it.
+        wasb_conn_id: Airflow connection of type Azure Blob Storage. None: the identity of the machine, for an address
+            with an account.
+
+    Raises:
+        ConfigurationError: An address or setting is invalid.
+    """
+
+    wasb_conn_id: str | None = "wasb_default"
+
+    def __post_init__(self) -> None:
+        self.conn_id = self.wasb_conn_id
+        super().__post_init__()
+
+    @staticmethod
+    def parsed(url: str, *, where: str) -> BucketAddress:
+        """Parse the address of an area.
+
+        The host of the account is kept if the address has it: ``az://account.blob.core.windows.net/container/prefix/``.
+
+        Raises:
+            ConfigurationError: It is not such an address.
+        """
+        account = ACCOUNT.fullmatch(url)
+        start, rest = (f"{SCHEME}{account[1]}/", account[2]) if account else (SCHEME, url.removeprefix(SCHEME))
+        if not account and not url.startswith(SCHEME):
+            raise ConfigurationError(
+                f"{where}: {url!r} must look like 'az://container/prefix', or "
+                "'https://account.blob.core.windows.net/container/prefix' to name the account, with nothing after it"
+            )
+        container = rest.partition("/")[0]
+        if not CONTAINER.fullmatch(container):
+            raise ConfigurationError(f"{where}: {container!r} in {url!r} is not a valid name of a container")
+        return BucketAddress.parse(start + rest, start=start, where=where, name=CONTAINER)
+
+    def open(self) -> Store:
+        """Connect, with one client for each process and connection.
+
+        Raises:
+            ConfigurationError: The connection or an address is wrong.
+        """
+        service = client_of(self.conn_id, self.public)
+        return self._opened(
+            AzureObjects(service=service, address=self.public, content_encoding=self.content_encoding),
+            AzureObjects(service=client_of(self.conn_id, self.state), address=self.state),
+            enforces_conditions=True if self.single_writer else None,
+            dataset_url=f"wasbs://{self.public.bucket}@{service.account_name}.dfs.core.windows.net/{self.public.prefix}",
+        )
+
+    def console_url(self) -> str:
+        """Return the Azure portal's page of the container; empty if the address does not name the account."""
+        account = self.public.start.removeprefix(SCHEME).partition(".")[0]
+        if not account:
+            return ""
+        return f"https://portal.azure.com/#blade/Microsoft_Azure_Storage/ContainerMenuBlade/overview/storageAccount/{account}/path/{quote(self.public.bucket)}"
+
+
+def open_area(url: str, conn_id: str | None) -> ObjectStore:
+    """Open an area for reading; see ``stores.schemes.open_area``."""
+    address = AzureBlobStore.parsed(url, where="the address")
+    return AzureObjects(service=client_of(conn_id, address), address=address)
+
+
 def client_of(conn_id: str | None, address: BucketAddress) -> Any:
     """Return this process's client of the address's account, by an Airflow connection or the machine's own identity."""
-    host = address.start.removeprefix("az://").rstrip("/")
+    host = address.start.removeprefix(SCHEME).rstrip("/")
     if conn_id is None:
         if not host:
             raise ConfigurationError(

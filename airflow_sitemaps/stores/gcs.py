@@ -1,4 +1,4 @@
-"""Objects under a prefix of a bucket of Google Cloud Storage, with conditional writes."""
+"""A store in Google Cloud Storage. The settings do no I/O, and the module loads Google's packages where it calls them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.bucket import BucketAddress, plain_type
+from airflow_sitemaps.stores.bucket import BucketAddress, BucketStore, plain_type
 from airflow_sitemaps.stores.cloud import CloudFailure, Connections, Missing, calling
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 from airflow_sitemaps.waits import repeated
@@ -19,7 +21,7 @@ from airflow_sitemaps.waits import repeated
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from airflow_sitemaps.ports import Headers, ObjectStore
+    from airflow_sitemaps.ports import Headers, ObjectStore, Store
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,53 @@ NEXT_STEPS: Final = {
     "invalid": "The store does not accept the request: check the URL and the connection",
 }
 """Next step by the reason of an error that a retry cannot fix."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GCSStore(BucketStore):
+    """A public prefix of a bucket that a CDN or web server serves, and a private one beside it for manifests and plans.
+
+    The other settings are those of every store: ``BucketStore`` and ``StoreSettings``.
+
+    Attributes:
+        url: Address of the public area: ``gs://bucket/prefix``.
+        gcp_conn_id: Airflow connection of type Google Cloud. None: the identity of the machine.
+
+    Raises:
+        ConfigurationError: An address or setting is invalid.
+    """
+
+    gcp_conn_id: str | None = "google_cloud_default"
+
+    parsed = staticmethod(partial(BucketAddress.parse, start="gs://"))
+
+    def __post_init__(self) -> None:
+        self.conn_id = self.gcp_conn_id
+        super().__post_init__()
+
+    def open(self) -> Store:
+        """Connect, with one client for each process and connection.
+
+        Raises:
+            ConfigurationError: The connection or an address is wrong.
+        """
+        client = clients.of(self.conn_id)
+        return self._opened(
+            GCSObjects(client=client, address=self.public, content_encoding=self.content_encoding),
+            GCSObjects(client=client, address=self.state),
+            enforces_conditions=True if self.single_writer else None,
+            copies=None,
+        )
+
+    def console_url(self) -> str:
+        """Return the Google Cloud console's page of the public prefix."""
+        where = quote(f"{self.public.bucket}/{self.public.prefix}".rstrip("/"))
+        return f"https://console.cloud.google.com/storage/browser/{where}"
+
+
+def open_area(url: str, conn_id: str | None) -> ObjectStore:
+    """Open an area for reading; see ``stores.schemes.open_area``."""
+    return GCSObjects(client=clients.of(conn_id), address=GCSStore.parsed(url, where="the address"))
 
 
 def _connect(conn_id: str | None) -> Any:
