@@ -25,7 +25,7 @@ from airflow_sitemaps.protocol import robots as robots_txt
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.report_text import LogProgress
 from airflow_sitemaps.shards.guards import Permit
-from airflow_sitemaps.stores.schemes import default_connection
+from airflow_sitemaps.stores import default_connection
 from airflow_sitemaps.templates import rendered
 from airflow_sitemaps.verification import result as formats
 from airflow_sitemaps.verification import subject

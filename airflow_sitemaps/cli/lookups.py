@@ -28,7 +28,7 @@ from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.quantities import counted, size
 from airflow_sitemaps.report_text import trust_lines
 from airflow_sitemaps.search_engines import fetches, indexnow
-from airflow_sitemaps.stores.schemes import FOLDER, default_connection, open_area, scheme_of
+from airflow_sitemaps.stores import FOLDER, default_connection, open_area, scheme_of
 from airflow_sitemaps.templates import rendered
 
 if TYPE_CHECKING:

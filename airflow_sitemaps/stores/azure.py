@@ -117,7 +117,7 @@ class AzureBlobStore(BucketStore):
 
 
 def open_area(url: str, conn_id: str | None) -> ObjectStore:
-    """Open an area for reading; see ``stores.schemes.open_area``."""
+    """Open an area for reading; see ``stores.open_area``."""
     address = AzureBlobStore.parsed(url, where="the address")
     return AzureObjects(service=client_of(conn_id, address), address=address)
 

@@ -91,7 +91,7 @@ class GCSStore(BucketStore):
 
 
 def open_area(url: str, conn_id: str | None) -> ObjectStore:
-    """Open an area for reading; see ``stores.schemes.open_area``."""
+    """Open an area for reading; see ``stores.open_area``."""
     return GCSObjects(client=clients.of(conn_id), address=GCSStore.parsed(url, where="the address"))
 
 

@@ -201,7 +201,7 @@ def of_address(address: str, *, conn_id: str | None = "aws_default", web: Fetche
 
 def _of_area(address: str, conn_id: str | None) -> VerificationSubject:
     """Return the subject for an object, or for the index under a prefix. Its files are read from the same folder."""
-    from airflow_sitemaps.stores.schemes import open_area  # noqa: PLC0415
+    from airflow_sitemaps.stores import open_area  # noqa: PLC0415
 
     # Use GET, because the response to HEAD does not distinguish a missing bucket from a missing object.
     folder, _, name = address.rpartition("/")

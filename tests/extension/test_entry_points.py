@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.stores import schemes
+from airflow_sitemaps.stores import open_area
 
 ATTIC = Path(__file__).parent / "attic"
 BUILD = """
@@ -21,7 +21,7 @@ import json
 from attic import AtticStore
 from airflow_sitemaps import Section, Sitemap, SqlSource
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.stores.schemes import open_area
+from airflow_sitemaps.stores import open_area
 from airflow_sitemaps.verification import of_address
 
 source = SqlSource("attic", table="products", key="id", loc="https://attic.example/{slug}")
@@ -73,4 +73,4 @@ def test_a_sitemap_is_built_with_a_third_partys_store_and_database(site_packages
 
 def test_an_unknown_scheme_names_the_known_ones() -> None:
     with pytest.raises(ConfigurationError, match=r"no store has the scheme 'oss'. The schemes are az, file, gs, s3"):
-        schemes.open_area("oss://bucket/maps", None)
+        open_area("oss://bucket/maps", None)

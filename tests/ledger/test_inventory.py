@@ -15,8 +15,8 @@ from airflow_sitemaps.pipeline.find import find_in_manifest
 from airflow_sitemaps.pipeline.inventory import count, export
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.plugin.shard_map import read_map
+from airflow_sitemaps.stores import open_area
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.stores.schemes import open_area
 from tests.ledger.parts import lines, manifest_of
 from tests.support.environment import BASE, World, row
 

@@ -13,8 +13,8 @@ import pytest
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
 from airflow_sitemaps.operators.lineage import DatasetName, file_of
 from airflow_sitemaps.ports import Create, ObjectStore, Overwrite, PutOutcomeError, Update
+from airflow_sitemaps.stores import open_area
 from airflow_sitemaps.stores.azure import AzureBlobStore
-from airflow_sitemaps.stores.schemes import open_area
 from tests.stores.conftest import BASE
 from tests.support.proxy import Spoil, proxy_to
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from airflow_sitemaps.stores.schemes import open_area
 
 from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state import capability_probe
 from airflow_sitemaps.ports import Create, ObjectStore, PutOutcomeError, Update
+from airflow_sitemaps.stores import open_area
 from airflow_sitemaps.stores.gcs import TIMEOUT_S, GCSStore, _failure
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig

@@ -160,7 +160,7 @@ class LocalStore(StoreSettings):
 
 
 def open_area(url: str, conn_id: str | None) -> ObjectStore:
-    """Open an area for reading; see ``stores.schemes.open_area``."""
+    """Open an area for reading; see ``stores.open_area``."""
     from airflow_sitemaps.stores.local.objects import LocalObjects  # noqa: PLC0415
 
     root = Path(url.removeprefix("file://")).expanduser().resolve()

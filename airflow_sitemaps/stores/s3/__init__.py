@@ -84,7 +84,7 @@ class S3Store(BucketStore):
 
 
 def open_area(url: str, conn_id: str | None) -> ObjectStore:
-    """Open an area for reading; see ``stores.schemes.open_area``."""
+    """Open an area for reading; see ``stores.open_area``."""
     from airflow_sitemaps.stores.s3.client import connections  # noqa: PLC0415
     from airflow_sitemaps.stores.s3.objects import S3Objects  # noqa: PLC0415
 
