@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.ports.store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, Store, is_revalidated
+from airflow_sitemaps.ports import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, PutOutcomeError, Store, is_revalidated
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectInfo, ObjectStore, Purge
@@ -115,8 +115,6 @@ def read_source(source: ObjectStore, info: ObjectInfo) -> bytes:
     """
     there = source.get(info.key)
     if there is None or there.info.etag != info.etag:
-        from airflow_sitemaps.ports import PutOutcomeError  # noqa: PLC0415 - DAG files do not need it
-
         now = "there is no object" if there is None else f"the object has etag {there.info.etag}"
         raise PutOutcomeError(f"copy of {source.url(info.key)}: {now}; expected was etag {info.etag}", definite=True)
     return there.body

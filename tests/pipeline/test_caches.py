@@ -11,7 +11,7 @@ import pytest
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.publish.rollback import rollback
-from airflow_sitemaps.ports.store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL
+from airflow_sitemaps.ports import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL
 from airflow_sitemaps.testing import FakeClock
 from tests.support.environment import BASE, World, row
 

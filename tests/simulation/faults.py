@@ -17,8 +17,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from airflow_sitemaps.errors import StoreError
-from airflow_sitemaps.ports import ObjectInfo, PutMode, PutOutcomeError, StoredObject
-from airflow_sitemaps.ports.store import Store
+from airflow_sitemaps.ports import ObjectInfo, PutMode, PutOutcomeError, Store, StoredObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps.ports import PutOutcomeError
-from airflow_sitemaps.ports.store import Store
+from airflow_sitemaps.ports import PutOutcomeError, Store
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.stores.memory import MemoryObject, Operation
 from airflow_sitemaps.stores.settings import read_source

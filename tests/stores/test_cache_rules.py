@@ -8,7 +8,7 @@ import pytest
 
 from airflow_sitemaps import LocalStore, MemoryStore, S3Store
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.ports.store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, is_revalidated
+from airflow_sitemaps.ports import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, is_revalidated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
