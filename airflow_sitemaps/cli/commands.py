@@ -27,8 +27,8 @@ from airflow_sitemaps.report_text import LogProgress
 from airflow_sitemaps.shards.guards import Permit
 from airflow_sitemaps.stores import default_connection
 from airflow_sitemaps.templates import rendered
+from airflow_sitemaps.verification import of_address, of_sitemap
 from airflow_sitemaps.verification import result as formats
-from airflow_sitemaps.verification import subject
 
 if TYPE_CHECKING:
     import argparse
@@ -129,9 +129,9 @@ def _verified(arguments: argparse.Namespace) -> Verification:
     web = HttpClient(rules=rules)
     with _progress(arguments) as progress:
         if is_ours:
-            what = subject.of_sitemap(_sitemap(arguments))
+            what = of_sitemap(_sitemap(arguments))
         else:
-            what = subject.of_address(target, conn_id=arguments.conn or default_connection(target), web=web)
+            what = of_address(target, conn_id=arguments.conn or default_connection(target), web=web)
         options = replace(what.options, sample=arguments.sample, public=arguments.public)
         return what.verify(options, progress, web=web)
 

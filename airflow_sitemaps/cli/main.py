@@ -17,7 +17,6 @@ from typing import Any, Final, TextIO, TypeAlias
 from airflow_sitemaps import __version__
 from airflow_sitemaps.cli.output import answer_stream, log_lines
 from airflow_sitemaps.errors import GuardError, SitemapError
-from airflow_sitemaps.verification.result import FORMATS
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -206,7 +205,8 @@ def _verify(commands: Commands) -> None:
     text = "Airflow connection of the store (its default one: aws_default for s3://)"
     verify.add_argument("--conn", default=None, metavar="ID", help=text)
     _access(verify)
-    verify.add_argument("--format", choices=FORMATS, default=None, help="output format (text; json with --json)")
+    formats = ("text", "json", "junit")
+    verify.add_argument("--format", choices=formats, default=None, help="output format (text; json with --json)")
     _common_options(verify)
 
 

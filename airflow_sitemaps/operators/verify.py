@@ -64,10 +64,10 @@ class SitemapVerifyOperator(SitemapOperator):
         from airflow_sitemaps import metrics
         from airflow_sitemaps.http import AccessRules, HttpClient
         from airflow_sitemaps.report_text import LogProgress
-        from airflow_sitemaps.verification import result, subject
+        from airflow_sitemaps.verification import of_sitemap, result
 
         with permanent_failures(context):
-            what = subject.of_sitemap(self.sitemap)
+            what = of_sitemap(self.sitemap)
             web = HttpClient(rules=AccessRules(allow_http=self.allow_http, allow_private=self.allow_private))
             options = replace(what.options, sample=self.whole_number("sample", self.sample))
             verification = what.verify(options, LogProgress(log), web=web)
@@ -121,7 +121,7 @@ class SitemapFreshnessOperator(SitemapOperator):
         """Check the age of every index."""
         from airflow_sitemaps import metrics
         from airflow_sitemaps.http import HttpClient
-        from airflow_sitemaps.verification.subject import served_faults, served_indexes
+        from airflow_sitemaps.verification import served_faults, served_indexes
 
         store, http, now = self.sitemap.store, self.http or HttpClient(), datetime.now(timezone.utc)
         with permanent_failures(context):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.protocol.entry import CURRENT, Limits
@@ -99,9 +99,6 @@ class VerificationOptions:
         if self.sample < 0:
             raise ConfigurationError(f"sample={self.sample}: give the number of pages to fetch, 0 or more")
 
-
-Format = Literal["text", "json", "junit"]
-FORMATS: Final[tuple[Format, ...]] = ("text", "json", "junit")
 
 JSON_FORMAT: Final = 1
 """Version of the JSON document. It grows when a field changes its meaning."""

@@ -17,8 +17,7 @@ from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from airflow_sitemaps.verification import verifier
-from airflow_sitemaps.verification.subject import of_sitemap
+from airflow_sitemaps.verification import of_sitemap, verifier
 from tests.support.environment import BASE, FREE, row
 
 

@@ -10,7 +10,7 @@ from lxml import etree
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.protocol import markup
-from airflow_sitemaps.verification.subject import of_sitemap
+from airflow_sitemaps.verification import of_sitemap
 from tests.support.environment import BASE, World, row
 
 REFERENCE = b'<?xml-stylesheet type="text/xsl" href="sitemap.xsl"?>'

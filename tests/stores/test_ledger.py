@@ -14,7 +14,7 @@ from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from airflow_sitemaps.verification.subject import of_sitemap
+from airflow_sitemaps.verification import of_sitemap
 from tests.stores.conftest import BASE
 from tests.support.environment import FREE
 

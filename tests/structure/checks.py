@@ -37,7 +37,6 @@ MIRRORS = [
 DYNAMIC_IMPORTS = {
     "__init__.py",
     "airflow_compat.py",
-    "verification/__init__.py",
     "sources/dialects/__init__.py",
     "sitemap.py",
 }

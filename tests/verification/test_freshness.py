@@ -13,7 +13,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.http.page_judge import RobotsCache
 from airflow_sitemaps.protocol.robots import read as robots_of
-from airflow_sitemaps.verification.subject import ServedIndex, served_faults, served_indexes
+from airflow_sitemaps.verification import ServedIndex, served_faults, served_indexes
 from tests.support.environment import BASE, World, row
 
 INDEX = f"{BASE}sitemap.xml"

@@ -21,8 +21,8 @@ from airflow_sitemaps.protocol.entry import CURRENT, Limits
 from airflow_sitemaps.protocol.markup import NAMESPACE, NAMESPACES, IndexEntry, render_index
 from airflow_sitemaps.protocol.rules import CHECKS
 from airflow_sitemaps.stores.memory import MemoryStore
+from airflow_sitemaps.verification import FolderFetcher, StoreFetcher
 from airflow_sitemaps.verification.result import Verification, VerificationOptions
-from airflow_sitemaps.verification.subject import FolderFetcher, StoreFetcher
 from airflow_sitemaps.verification.verifier import verify
 from tests.support.website import Page, serving
 
