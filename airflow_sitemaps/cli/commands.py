@@ -167,7 +167,7 @@ def robots(arguments: argparse.Namespace) -> Answer:
                 path.write_bytes(after)
         except OSError as error:
             raise TargetError(f"--file {path}: {error.strerror}") from None
-    return Answer(document={"sitemaps": list(urls)}, lines=robots_txt.lines(urls).splitlines())
+    return Answer(document={"sitemaps": list(urls)}, lines=robots_txt.lines(urls))
 
 
 def rollback(arguments: argparse.Namespace) -> Answer:

@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, AnyStr, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
@@ -32,12 +32,12 @@ _NO_RULE: Final = re.compile(r"(?i)(?:\A|(?<=[\r\n]))[ \t]*(?:crawl.delay|reques
 _KEPT_LINES: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 
 
-def lines(sitemaps: Sequence[str]) -> str:
+def lines(sitemaps: Sequence[str]) -> list[str]:
     """Return the lines for a robots.txt, one for each address, in the given order."""
-    return "".join(f"Sitemap: {address}\n" for address in sitemaps)
+    return [f"Sitemap: {address}" for address in sitemaps]
 
 
-def merge(existing: AnyStr, sitemaps: Sequence[str], *, name: str = "") -> AnyStr:
+def merge(existing: bytes, sitemaps: Sequence[str], *, name: str = "") -> bytes:
     """Insert the block of one sitemap into a robots.txt. A second merge changes nothing.
 
     The merge works on bytes, so that every other line keeps its encoding and its line end. Only a last line without a line
@@ -47,12 +47,6 @@ def merge(existing: AnyStr, sitemaps: Sequence[str], *, name: str = "") -> AnySt
     Without ``sitemaps`` the block is removed. ``name``, the address of the index, distinguishes it from other sitemaps'
     blocks. It raises ValueError for an empty address or one with a line end, and ConfigurationError for UTF-16 and UTF-32.
     """
-    if isinstance(existing, str):
-        return _merge(existing.encode("utf-8", "surrogatepass"), sitemaps, name).decode("utf-8", "surrogatepass")
-    return _merge(existing, sitemaps, name)
-
-
-def _merge(existing: bytes, sitemaps: Sequence[str], name: str) -> bytes:
     for address in (*sitemaps, name or "-"):
         if _LINE_ENDS.search(address) or not address.strip():
             raise ValueError(f"robots.txt: {address!r} must not be empty or contain a line break")
@@ -69,7 +63,7 @@ def _merge(existing: bytes, sitemaps: Sequence[str], name: str) -> bytes:
     if not wanted:
         return b"".join(kept)
     end_of_line = b"\r\n" if b"\r\n" in existing else b"\n"
-    texts = (f"{BEGIN} {name}".rstrip(), *(f"Sitemap: {address}" for address in wanted), f"{END} {name}".rstrip())
+    texts = (f"{BEGIN} {name}".rstrip(), *lines(wanted), f"{END} {name}".rstrip())
     block = [text.encode() + end_of_line for text in texts]
     before, after = kept[:position], kept[position:]
     if before and not before[-1].endswith((b"\n", b"\r")):

@@ -10,7 +10,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.protocol import robots
 
 OURS = ["https://example.com/sitemap.xml", "https://example.com/sitemap-2.xml"]
-THEIRS = "User-agent: *\nDisallow: /private # keep out\n\nSitemap: https://example.com/other.xml\n"
+THEIRS = b"User-agent: *\nDisallow: /private # keep out\n\nSitemap: https://example.com/other.xml\n"
 
 LINES = st.sampled_from(
     [
@@ -21,37 +21,44 @@ LINES = st.sampled_from(
 )  # fmt: skip
 FILES = st.lists(LINES, max_size=8).flatmap(
     lambda lines: st.sampled_from(["\n", "\r\n", "\r"]).flatmap(
-        lambda end: st.sampled_from(["", end]).map(lambda last: end.join(lines) + (last if lines else ""))
+        lambda end: st.sampled_from(["", end]).map(lambda last: (end.join(lines) + (last if lines else "")).encode())
     )
 )
 SITEMAPS = st.lists(st.sampled_from([*OURS, "https://example.com/other.xml"]), max_size=3)
 
 
 @given(FILES, SITEMAPS, SITEMAPS)
-def test_merging_again_changes_nothing_and_the_last_wish_holds(file: str, first: list[str], second: list[str]) -> None:
+def test_merging_again_changes_nothing_and_the_last_wish_holds(
+    file: bytes, first: list[str], second: list[str]
+) -> None:
     once = robots.merge(file, first)
     assert robots.merge(once, first) == once
     again = robots.merge(once, second)
     assert robots.merge(again, second) == again
-    assert set(second) <= set(robots.read(again).sitemaps)
+    assert set(second) <= set(robots.read(again.decode()).sitemaps)
 
 
-@given(st.lists(LINES.filter(lambda line: line not in (robots.BEGIN, robots.END)), max_size=8).map("\n".join), SITEMAPS)
-def test_a_strangers_lines_stay_as_they_are(file: str, sitemaps: list[str]) -> None:
+@given(
+    st.lists(LINES.filter(lambda line: line not in (robots.BEGIN, robots.END)), max_size=8)
+    .map("\n".join)
+    .map(str.encode),
+    SITEMAPS,
+)
+def test_a_strangers_lines_stay_as_they_are(file: bytes, sitemaps: list[str]) -> None:
     merged = robots.merge(file, sitemaps)
     assert merged.startswith(file)
     without = robots.merge(merged, [])
-    assert without in (file, file + "\n")
+    assert without in (file, file + b"\n")
 
 
 def test_the_block_is_put_at_the_end_and_replaced_in_place() -> None:
     merged = robots.merge(THEIRS, OURS)
-    assert merged == THEIRS + f"{robots.BEGIN}\nSitemap: {OURS[0]}\nSitemap: {OURS[1]}\n{robots.END}\n"
-    later = merged + "User-agent: late\nDisallow: /\n"
+    assert merged == THEIRS + f"{robots.BEGIN}\nSitemap: {OURS[0]}\nSitemap: {OURS[1]}\n{robots.END}\n".encode()
+    later = merged + b"User-agent: late\nDisallow: /\n"
     changed = robots.merge(later, OURS[:1])
-    assert changed.index(robots.BEGIN) == len(THEIRS)
-    assert changed.endswith("User-agent: late\nDisallow: /\n")
-    assert OURS[1] not in changed
+    assert changed.index(robots.BEGIN.encode()) == len(THEIRS)
+    assert changed.endswith(b"User-agent: late\nDisallow: /\n")
+    assert OURS[1].encode() not in changed
 
 
 NAME, OTHER = "https://example.com/sitemap.xml", "https://example.com/de/sitemap.xml"
@@ -95,7 +102,7 @@ def test_two_sitemaps_share_a_file(file: bytes, first: list[str], second: list[s
 
 
 def test_a_block_of_another_name_or_of_none_stays() -> None:
-    unnamed = robots.merge(THEIRS.encode(), OURS)
+    unnamed = robots.merge(THEIRS, OURS)
     assert robots.merge(unnamed, [OTHER], name=OTHER).startswith(unnamed)
 
 
@@ -105,16 +112,16 @@ def test_a_file_in_utf_16_is_refused() -> None:
 
 
 def test_a_line_that_a_stranger_has_is_not_repeated() -> None:
-    file = " SITEMAP :https://example.com/sitemap.xml   # theirs\r\nUser-agent: *\r\n"
+    file = b" SITEMAP :https://example.com/sitemap.xml   # theirs\r\nUser-agent: *\r\n"
     merged = robots.merge(file, OURS)
     assert merged.startswith(file)
-    assert merged.count(OURS[0]) == 1
-    assert "\r\n" in merged.removeprefix(file)
-    assert "\n" not in merged.replace("\r\n", "")
+    assert merged.count(OURS[0].encode()) == 1
+    assert b"\r\n" in merged.removeprefix(file)
+    assert b"\n" not in merged.replace(b"\r\n", b"")
 
 
 def test_a_block_that_somebody_wrote_into_is_left_alone() -> None:
-    file = f"{robots.BEGIN}\nSitemap: https://old.example/s.xml\nDisallow: /x\n{robots.END}\n"
+    file = f"{robots.BEGIN}\nSitemap: https://old.example/s.xml\nDisallow: /x\n{robots.END}\n".encode()
     merged = robots.merge(file, OURS)
     assert merged.startswith(file)
     assert robots.merge(merged, OURS) == merged
@@ -123,11 +130,11 @@ def test_a_block_that_somebody_wrote_into_is_left_alone() -> None:
 @pytest.mark.parametrize("address", ["https://example.com/\nDisallow: /", "https://example.com/\r", ""])
 def test_an_address_cannot_smuggle_in_a_line(address: str) -> None:
     with pytest.raises(ValueError, match="line break"):
-        robots.merge("", [address])
+        robots.merge(b"", [address])
 
 
 def test_lines_can_be_printed() -> None:
-    assert robots.lines(OURS) == f"Sitemap: {OURS[0]}\nSitemap: {OURS[1]}\n"
+    assert robots.lines(OURS) == [f"Sitemap: {OURS[0]}", f"Sitemap: {OURS[1]}"]
 
 
 # ---------------------------------------------------------------- RFC 9309
@@ -259,4 +266,4 @@ def test_a_hostile_file_takes_no_time() -> None:
 @given(st.text(max_size=60))
 def test_whatever_the_text_it_is_read(content: str) -> None:
     robots.read(content).allows("https://example.com/a", "bot")
-    robots.merge(content, OURS)
+    robots.merge(content.encode(), OURS)
