@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -179,13 +179,9 @@ def arriving(items: Iterable[T], what: str, bound: str) -> Iterator[T]:
         yield item
 
 
-@contextmanager
-def ended_if_stalled(
-    name: str, *, limit_s: float = STALL_S, end_task: Callable[[], None] = _end_process
-) -> Iterator[None]:
-    """End this process if no request ends and no row arrives for ``limit_s`` seconds while the block runs."""
-    with watch.moving(name, limit_s, end_task):
-        yield
+def ended_if_stalled(name: str) -> AbstractContextManager[None]:
+    """End this process if no request ends and no row arrives for ``STALL_S`` seconds while the block runs."""
+    return watch.moving(name, STALL_S, _end_process)
 
 
 def repeated(

@@ -204,7 +204,7 @@ def test_a_statement_of_a_survey_and_a_row_that_take_long_are_named(
 def test_a_task_in_which_nothing_moves_says_so_and_ends(caplog: pytest.LogCaptureFixture) -> None:
     ended = threading.Event()
     with (
-        waits.ended_if_stalled("publish", limit_s=0.2, end_task=ended.set),
+        waits.watch.moving("publish", 0.2, ended.set),
         waits.waiting("PutObject s3://maps/a", "Never"),
     ):
         assert ended.wait(30)
@@ -216,7 +216,7 @@ def test_a_task_in_which_nothing_moves_says_so_and_ends(caplog: pytest.LogCaptur
 
 def test_a_task_whose_requests_end_goes_on() -> None:
     ended = threading.Event()
-    with waits.ended_if_stalled("write", limit_s=1.0, end_task=ended.set):
+    with waits.watch.moving("write", 1.0, ended.set):
         for _ in range(30):
             with waits.waiting("a request", "soon"):
                 time.sleep(0.05)
@@ -229,8 +229,8 @@ def test_the_process_of_such_a_task_ends_with_a_status_that_airflow_retries(tmp_
         "import logging, sys, threading\n"
         "from airflow_sitemaps import waits\n"
         "logging.basicConfig(level='INFO', stream=sys.stdout)\n"
-        "waits.watch.first_s = 0.1\n"
-        "with waits.ended_if_stalled('publish', limit_s=0.2):\n"
+        "waits.watch.first_s, waits.STALL_S = 0.1, 0.2\n"
+        "with waits.ended_if_stalled('publish'):\n"
         "    lock = threading.Lock()\n"
         "    lock.acquire()\n"
         "    lock.acquire()\n"
