@@ -72,7 +72,7 @@ class Crawler:
                 "documents that list them, or domains="
             )
 
-    def own(self, addresses: Collection[str], http: Sender | None = None, dns: Dns | None = None) -> set[str]:
+    def own(self, addresses: Collection[str], http: Sender | None = None) -> set[str]:
         """Return those addresses that are the crawler's own.
 
         Raises FetchError if neither its ranges can be read nor any name be looked up: a retry may succeed.
@@ -87,7 +87,7 @@ class Crawler:
         if networks or not self.domains:
             ips = ((each, _network(each)) for each in addresses)
             return {each for each, ip in ips if ip and any(ip.network_address in network for network in networks)}
-        return self._named(list(addresses)[:MAX_LOOK_UPS], dns or Dns())
+        return self._named(list(addresses)[:MAX_LOOK_UPS])
 
     def _networks(self, http: Sender | None) -> Iterator[ipaddress.IPv4Network | ipaddress.IPv6Network]:
         for each in self.ranges:
@@ -105,32 +105,30 @@ class Crawler:
                 raise FetchError(f"{each}: this list of IP ranges is empty")
             yield from filter(None, map(_network, listed))
 
-    def _named(self, addresses: Sequence[str], dns: Dns) -> set[str]:
+    def _named(self, addresses: Sequence[str]) -> set[str]:
         """Return the addresses whose name is in a domain, and whose name leads back to them."""
-        names = dict(zip(addresses, mapped(dns.name, addresses, "sitemap-dns"), strict=True))
+        names = dict(zip(addresses, mapped(_name_of, addresses, "sitemap-dns"), strict=True))
         if names and None in set(names.values()) and not any(names.values()):
             raise FetchError(f"the names of {len(names):,} addresses cannot be looked up; check the DNS of this worker")
         ends = tuple(f".{domain}" for domain in self.domains)
         inside = {each: name for each, name in names.items() if name and name.rstrip(".").endswith(ends)}
-        back = zip(inside, mapped(dns.addresses, inside.values(), "sitemap-dns"), strict=True)
+        back = zip(inside, mapped(_addresses_of, inside.values(), "sitemap-dns"), strict=True)
         return {each for each, resolved in back if _network(each) in map(_network, resolved)}
 
 
-class Dns:
-    """Look-ups by the resolver of this machine."""
+def _name_of(address: str) -> str | None:
+    """Return the name of an address by this machine's resolver; empty if it has none, None if the resolver fails."""
+    try:
+        return socket.gethostbyaddr(address)[0].lower()
+    except (OSError, UnicodeError) as error:
+        return None if getattr(error, "errno", None) in _NO_ANSWER else ""
 
-    def name(self, address: str) -> str | None:
-        """Return the name of an address; empty if it has none, None if the resolver fails."""
-        try:
-            return socket.gethostbyaddr(address)[0].lower()
-        except (OSError, UnicodeError) as error:
-            return None if getattr(error, "errno", None) in _NO_ANSWER else ""
 
-    def addresses(self, name: str) -> list[str]:
-        """Return the addresses of a name."""
-        with suppress(OSError, UnicodeError):
-            return [str(info[4][0]) for info in socket.getaddrinfo(name, None)]
-        return []
+def _addresses_of(name: str) -> list[str]:
+    """Return the addresses of a name by this machine's resolver."""
+    with suppress(OSError, UnicodeError):
+        return [str(info[4][0]) for info in socket.getaddrinfo(name, None)]
+    return []
 
 
 def _network(text: object) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:

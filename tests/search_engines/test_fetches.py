@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,17 +171,24 @@ def test_queries_that_cannot_be_used(query: str, words: str, duckdb: Any) -> Non
 # ---------------------------------------------------------------- whose requests count
 
 
-class Names:
-    """Names of addresses, and addresses of names; None for a resolver that does not answer."""
+def resolve(monkeypatch: pytest.MonkeyPatch, names: dict[str, str | None], back: dict[str, list[str]]) -> None:
+    """Let the resolver give these names of addresses (None: no answer), and these addresses of names."""
+    real = socket.getaddrinfo
 
-    def __init__(self, names: dict[str, str | None], addresses: dict[str, list[str]]) -> None:
-        self.names, self.back = names, addresses
+    def by_address(address: str) -> tuple[str, list[str], list[str]]:
+        if name := names[address]:
+            return name, [], [address]
+        raise socket.herror(*((2, "Host name lookup failure") if name is None else (1, "Unknown host")))
 
-    def name(self, address: str) -> str | None:
-        return self.names[address]
+    def by_name(name: str, *args: Any, **settings: Any) -> list[Any]:
+        if name not in names.values():
+            return real(name, *args, **settings)
+        if name not in back:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in back[name]]
 
-    def addresses(self, name: str) -> list[str]:
-        return self.back.get(name, [])
+    monkeypatch.setattr(socket, "gethostbyaddr", by_address)
+    monkeypatch.setattr(socket, "getaddrinfo", by_name)
 
 
 def test_addresses_in_the_published_ranges_are_the_crawlers_own(
@@ -200,7 +208,9 @@ def test_addresses_in_the_published_ranges_are_the_crawlers_own(
         crawler.own([OURS], loopback)
 
 
-def test_names_decide_where_the_ranges_cannot_be_read(engine: Site, loopback: HttpClient) -> None:
+def test_names_decide_where_the_ranges_cannot_be_read(
+    engine: Site, loopback: HttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     crawler = Crawler(name="google", agent="Googlebot", domains=["googlebot.com"])
     object.__setattr__(crawler, "ranges", [f"{engine.base}/missing.json"])
     names = {
@@ -211,11 +221,11 @@ def test_names_decide_where_the_ranges_cannot_be_read(engine: Site, loopback: Ht
         "198.51.100.3": "",
         "198.51.100.4": None,
     }
-    dns: Any = Names(names, {"crawl-1.googlebot.com": [OURS], "crawl-2.googlebot.com": ["66.249.66.2"]})
+    resolve(monkeypatch, names, {"crawl-1.googlebot.com": [OURS], "crawl-2.googlebot.com": ["66.249.66.2"]})
 
-    assert crawler.own(list(names), loopback, dns) == {OURS}, "a name that does not lead back is forged"
+    assert crawler.own(list(names), loopback) == {OURS}, "a name that does not lead back is forged"
     with pytest.raises(FetchError, match="check the DNS"):
-        crawler.own(["198.51.100.4"], loopback, dns)
+        crawler.own(["198.51.100.4"], loopback)
 
 
 def test_ranges_that_cannot_be_read_without_domains_are_an_error(engine: Site, loopback: HttpClient) -> None:
