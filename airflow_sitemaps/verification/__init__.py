@@ -48,17 +48,16 @@ _FORMS: Final = (
 class FolderFetcher:
     """Reads public addresses from a folder. It never reads outside the folder, not even through symbolic links.
 
-    ``base_url`` None tries every suffix of a path: ``/a/b/c.xml`` as ``a/b/c.xml``, ``b/c.xml`` and ``c.xml``.
+    It tries every suffix of a path: ``/a/b/c.xml`` as ``a/b/c.xml``, ``b/c.xml`` and ``c.xml``.
     """
 
     folder: Path
-    base_url: str | None = None
     max_byte_size: int = 256 << 20
 
     def get(self, url: str) -> Fetched:
         """Return the file, or status 404; raise FetchError if it is unreadable, or larger than ``max_byte_size``."""
         root = self.folder.resolve()
-        for key in _candidate_keys(url, self.base_url):
+        for key in _candidate_keys(url):
             try:
                 path = (root / key).resolve()
                 if not path.is_relative_to(root) or not path.is_file():
@@ -98,7 +97,7 @@ class StoreFetcher:
         return NOT_FOUND
 
 
-def _candidate_keys(url: str, base_url: str | None) -> list[str]:
+def _candidate_keys(url: str, base_url: str | None = None) -> list[str]:
     """Return the keys under which an address may be stored. None of them leads out of the area."""
     if base_url is not None and "://" in url:
         if not url.startswith(base_url):
