@@ -30,7 +30,6 @@ MIRRORS = [
     ("protocol", "protocol.columnar"),
     ("protocol.columnar", "protocol.extensions"),
     ("stores.s3", "stores.local"),
-    ("http", "stores.s3"),
 ]
 
 # `import_module` hides an import from the layer check; these packages also import each name for type checkers.
