@@ -82,8 +82,8 @@ def log_lines(*, verbose: bool) -> Iterator[None]:
 
 
 @contextmanager
-def bars(console: Any = None) -> Iterator[Bars]:
-    """Show progress bars on standard error, or on another console, and restore the terminal at the end."""
+def bars() -> Iterator[Bars]:
+    """Show progress bars on standard error, and restore the terminal at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -93,7 +93,7 @@ def bars(console: Any = None) -> Iterator[Bars]:
         MofNCompleteColumn(),
         TextColumn("{task.fields[unit]}"),
     )
-    with Progress(*columns, TimeElapsedColumn(), console=console or Console(stderr=True)) as progress:
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
         yield Bars(progress)
 
 

@@ -232,7 +232,7 @@ def _words(url: str, page: Fetched) -> tuple[str | bytes, ...]:
     return tuple(word for word in _WORD.findall(_Head.of(page).text.lower()) if word not in own)
 
 
-def page_faults(url: str, page: Fetched, crawler: str = "Googlebot") -> list[tuple[str, str]]:
+def page_faults(url: str, page: Fetched, crawler: str) -> list[tuple[str, str]]:
     """Return the checks that a page fails by its own content, each with a message. Pure."""
     faults: list[tuple[str, str]] = []
     if len(page.chain) > 1:

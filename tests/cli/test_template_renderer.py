@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import logging
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from airflow_sitemaps import report_text
 from airflow_sitemaps.cli.output import bars
@@ -85,9 +83,9 @@ def test_log_progress_speaks_now_and_then(caplog: pytest.LogCaptureFixture) -> N
     ]
 
 
-def test_bars_show_each_stage() -> None:
-    stream = io.StringIO()
-    with bars(Console(file=stream, width=100, force_terminal=True)) as progress:
+def test_bars_show_each_stage(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    with bars() as progress:
         progress.start("survey", None, "sections")
         progress.advance(2)
         progress.finish()
@@ -95,7 +93,7 @@ def test_bars_show_each_stage() -> None:
         progress.advance(10)
         progress.finish()
 
-    shown = stream.getvalue()
+    shown = capsys.readouterr().err
     assert "survey" in shown
     assert "10/10" in shown
 

@@ -309,7 +309,7 @@ def test_a_store_is_read_by_its_base_url() -> None:
 )  # fmt: skip
 def test_what_a_page_says_of_itself(headers: dict[str, str], body: bytes, expected: set[str]) -> None:
     page = Fetched(status=200, body=body, headers=headers, chain=(BASE + "p",))
-    assert {check for check, _ in page_faults(BASE + "p", page)} == expected
+    assert {check for check, _ in page_faults(BASE + "p", page, "Googlebot")} == expected
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_a_page_without_a_charset_in_its_header_is_read_as_its_start_says(
 ) -> None:
     url, body = f"{BASE}caf%C3%A9", meta + b"<link rel=canonical href='/caf\xe9'>"
     page = Fetched(status=200, body=body, headers={"content-type": content_type}, chain=(url,))
-    assert {check for check, _ in page_faults(url, page)} == expected
+    assert {check for check, _ in page_faults(url, page, "Googlebot")} == expected
 
 
 def test_pages_are_sampled_and_judged() -> None:
@@ -518,7 +518,7 @@ def test_whatever_is_published_verifying_only_finds(
         def get(self, url: str) -> Fetched:
             if url in site.pages:
                 return site.get(url)
-            page_faults(url, page)
+            page_faults(url, page, "Googlebot")
             return closed.get(url)
 
     result = verify(Mixed(), INDEX, now=NOW, options=VerificationOptions(sample=3))
