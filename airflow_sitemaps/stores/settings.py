@@ -137,6 +137,15 @@ def checked_key(key: str, *, prefix: str = "") -> str:
     return key
 
 
+def is_key(key: str) -> bool:
+    """Return whether a text is a valid key."""
+    try:
+        checked_key(key)
+    except ConfigurationError:
+        return False
+    return True
+
+
 def checked_prefix(prefix: str) -> str:
     """Return a prefix of keys, which may be empty, if it cannot leave the area."""
     if prefix:

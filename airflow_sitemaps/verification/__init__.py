@@ -19,6 +19,8 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.http.page_judge import NOT_FOUND, Fetcher, robots_text
 from airflow_sitemaps.protocol import robots
+from airflow_sitemaps.stores import open_area
+from airflow_sitemaps.stores.settings import is_key
 from airflow_sitemaps.verification.result import Verification, VerificationOptions
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ class StoreFetcher:
 
     def get(self, url: str) -> Fetched:
         """Return the object, or status 404. Raises StoreError."""
-        keys = (self.names[url],) if url in self.names else _candidate_keys(url, self.base_url)
+        keys = (self.names[url],) if url in self.names else filter(is_key, _candidate_keys(url, self.base_url))
         for key in keys:
             stored = self.objects.get(key)
             if stored is not None:
@@ -204,8 +206,6 @@ def of_address(address: str, *, conn_id: str | None = "aws_default", web: Fetche
 
 def _of_area(address: str, conn_id: str | None) -> VerificationSubject:
     """Return the subject for an object, or for the index under a prefix. Its files are read from the same folder."""
-    from airflow_sitemaps.stores import open_area  # noqa: PLC0415
-
     # Use GET, because the response to HEAD does not distinguish a missing bucket from a missing object.
     folder, _, name = address.rpartition("/")
     if folder.endswith((":", ":/")) or (folder[:5] == "az://" and "." in folder and "/" not in folder[5:]):

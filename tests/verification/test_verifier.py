@@ -271,6 +271,16 @@ def test_a_store_is_read_by_its_base_url() -> None:
     assert fetcher.get("https://other.example/sitemap.xml").status == 404
 
 
+@pytest.mark.parametrize("name", ["a//b.xml", "./b.xml", "a%5Cb.xml", "%01.xml", "x" * 1_025])
+def test_an_address_that_no_store_can_hold_is_not_there(name: str) -> None:
+    """The index of another program may name any address, and none makes the verification fail."""
+    store = MemoryStore(base_url=BASE).open()
+    store.public.put("sitemap.xml", index(name), mode=Create(), metadata={}, content_type="application/xml")
+    fetcher = StoreFetcher(store.public, names={INDEX: "sitemap.xml"})
+    result = verify(fetcher, INDEX, now=NOW, options=VerificationOptions(robots=False))
+    assert "unreachable" in found(result)
+
+
 # ---------------------------------------------------------------- listed pages
 
 

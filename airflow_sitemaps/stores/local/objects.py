@@ -33,7 +33,7 @@ from airflow_sitemaps.stores.local.files import (
     write_attribute,
 )
 from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, explained, make_folders
-from airflow_sitemaps.stores.settings import checked_key, checked_metadata, checked_prefix, read_source
+from airflow_sitemaps.stores.settings import checked_key, checked_metadata, checked_prefix, is_key, read_source
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -277,17 +277,11 @@ class LocalObjects:
             above = Path(folder).relative_to(self.root).as_posix()
             for name in files:
                 key = name if above == "." else f"{above}/{name}"
-                if not name.startswith(SCRATCH) and self._is_listed(key, recorded):
+                if not name.startswith(SCRATCH) and is_key(key) and self._is_listed(key, recorded):
                     yield key
 
     def _is_listed(self, key: str, recorded: frozenset[str]) -> bool:
-        try:
-            if self.area == "public" and not key.endswith(SITEMAP_SUFFIXES) and key_hash(key) not in recorded:
-                return False
-            checked_key(key)
-        except (ConfigurationError, UnicodeEncodeError):
-            return False
-        return True
+        return self.area == "state" or key.endswith(SITEMAP_SUFFIXES) or key_hash(key) in recorded
 
 
 def _object_info(key: str, etag: str, status: os.stat_result, metadata: Mapping[str, str]) -> ObjectInfo:
