@@ -98,7 +98,7 @@ async def _one(states: StateReader, sitemap: Overview, url: str) -> SearchResult
     file = StateFile.of(sitemap.store, MANIFEST)
     _, live = await live_map(states, file, sitemap.snapshot.generation)
     manifest = cast("Manifest", live.manifest)  # the part of it that a search needs
-    settings = sitemap.known.event.settings if sitemap.known.event is not None else {}
+    settings = sitemap.event.settings if sitemap.event is not None else {}
     templates = {name: section.loc for name, section in settings.items() if section.loc}
 
     def job(area: ObjectStore) -> UrlSearch:

@@ -41,7 +41,7 @@ from airflow_sitemaps.plugin.pages.verdict import (
     section_facts,
     verdict_of,
 )
-from airflow_sitemaps.plugin.readings import moment_of, read_as
+from airflow_sitemaps.plugin.readings import attributes, moment_of, read_as
 from airflow_sitemaps.plugin.state_reader import StateFile, StateUnavailableError, StoreState, StoreStates
 
 EARLIER_RUNS: Final = 60
@@ -78,22 +78,14 @@ class _Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """One sitemap: what is known of it, its state at one time, its problems, the most severe first, and the verdict."""
+    """One sitemap: its asset, tasks, newest event and state at one time, the verdict, its problems, the most severe first."""
 
-    known: _Known
+    asset: AssetName
+    tasks: AssetTasks
+    event: Event | None
     snapshot: Snapshot
     problems: Sequence[Problem]
     verdict: Judgement
-
-    @property
-    def asset(self) -> AssetName:
-        """Its asset."""
-        return self.known.asset
-
-    @property
-    def tasks(self) -> AssetTasks:
-        """The tasks that concern it."""
-        return self.known.tasks
 
     @property
     def last_run(self) -> RunKey:
@@ -117,12 +109,12 @@ class Overview:
     @property
     def store(self) -> StoreFacts:
         """Where its files are: as the newest event says, or else as its DAG declares it."""
-        return _store(self.known.asset, self.known.event)
+        return _store(self.asset, self.event)
 
     @property
     def hosts(self) -> set[str]:
         """Hosts of its URLs: that of the store, and further ones of its sections."""
-        settings = self.known.event.settings.values() if self.known.event is not None else ()
+        settings = self.event.settings.values() if self.event is not None else ()
         further = {host for section in settings for host in section.hosts}
         with suppress(ValueError):
             further.add(urlsplit(self.store.base_url).hostname or "")
@@ -288,8 +280,12 @@ def _overview(known: _Known, loaded: _Loaded) -> Overview:
         live=known.live,
         changed_outside=not activity and _is_changed_outside(known, loaded),
     )
-    verdict = verdict_of(snapshot, warned=is_warned(snapshot))
-    return Overview(known=known, snapshot=snapshot, problems=problems(snapshot), verdict=verdict)
+    return Overview(
+        **attributes(known, "asset", "tasks", "event"),
+        snapshot=snapshot,
+        problems=problems(snapshot),
+        verdict=verdict_of(snapshot, warned=is_warned(snapshot)),
+    )
 
 
 def _outcomes(known: _Known, publish: Sequence[TaskKey], loaded: _Loaded) -> list[RunOutcome]:

@@ -286,7 +286,7 @@ def page_of(
     session: Session, overview: Overview, may_trigger: Callable[[str], bool], *, may_archive: bool
 ) -> SitemapPage:
     """Return one sitemap's page without its history, its runs and the data from the store."""
-    snapshot, event = overview.snapshot, overview.known.event
+    snapshot, event = overview.snapshot, overview.event
     actions = actions_of(session, overview)
     live = snapshot.live if snapshot.changed_outside else None
     allowed = {dag_id: may_trigger(dag_id) for dag_id in {action.dag_id for action in actions if action.dag_id}}
