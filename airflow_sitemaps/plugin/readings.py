@@ -216,8 +216,3 @@ class BoundedCache(Generic[K, V]):
                 self._values.move_to_end(key)
             while len(self._values) > self._size:
                 self._values.popitem(last=False)
-
-    def clear(self) -> None:
-        """Remove all values."""
-        with self._lock:
-            self._values.clear()

@@ -11,7 +11,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -80,18 +80,9 @@ class CachedFile(Generic[T]):
 class StateReader:
     """Reads files in threads, shares reads in progress, and caches the last files."""
 
-    def __init__(
-        self,
-        *,
-        wait_s: float = WAIT_S,
-        fresh_s: float = FRESH_S,
-        opened: Callable[[StateFile], ObjectStore],
-        threads: Executor | None = None,
-    ):
-        self._wait_s = wait_s
-        self._fresh_s = fresh_s
+    def __init__(self, opened: Callable[[StateFile], ObjectStore]) -> None:
         self._opened = opened
-        self._threads = threads or ThreadPoolExecutor(THREADS, thread_name_prefix="sitemaps-state")
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sitemaps-state")
         self._lock = threading.Lock()
         self._kept: BoundedCache[tuple[StateFile, str], CachedFile[Any]] = BoundedCache(MAX_FILES)
         self._under_way: dict[tuple[StateFile, str], Future[Any]] = {}
@@ -123,10 +114,10 @@ class StateReader:
 
     async def _arrived(self, file: StateFile, future: Future[T]) -> T:
         try:
-            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), self._wait_s)
+            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), WAIT_S)
         except asyncio.TimeoutError as e:
             raise StateUnavailableError(
-                f"{file.where} did not arrive within {self._wait_s:g} seconds. It is still being read; try again soon."
+                f"{file.where} did not arrive within {WAIT_S:g} seconds. It is still being read; try again soon."
             ) from e
 
     def begin(self, file: StateFile, form: str, attempt: Callable[[], Any]) -> Future[Any]:
@@ -150,7 +141,7 @@ class StateReader:
         self, file: StateFile, form: str, reader: Callable[[bytes, str], T], is_old: Callable[[T], bool]
     ) -> CachedFile[T]:
         kept: CachedFile[T] | None = self._kept.get([(file, form)]).get((file, form))
-        if kept is not None and time.monotonic() - kept.checked_at < self._fresh_s and not is_old(kept.value):
+        if kept is not None and time.monotonic() - kept.checked_at < FRESH_S and not is_old(kept.value):
             return kept
         fresh = _explained(file, lambda: self._fresh(file, reader, kept))
         self._kept.add({(file, form): fresh})
@@ -358,10 +349,6 @@ class StoreStates:
             state = read_state(self._opened(file), before)
         self._states.add({file: (time.monotonic(), state)})
 
-    def clear(self) -> None:
-        """Forget all states."""
-        self._states.clear()
 
-
-STORE_STATES: Final = StoreStates(StateReader(opened=open_state), open_state)
+STORE_STATES: Final = StoreStates(StateReader(open_state), open_state)
 """The states of all stores that this process has read. A store that hangs holds up no other view: the threads are apart."""

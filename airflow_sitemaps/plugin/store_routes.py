@@ -43,7 +43,7 @@ from airflow_sitemaps.search_engines.searchconsole import history
 
 T = TypeVar("T")
 
-STATES: Final = StateReader(opened=open_state)
+STATES: Final = StateReader(open_state)
 
 router = APIRouter(prefix="/api", dependencies=[Depends(may_read_assets)])
 

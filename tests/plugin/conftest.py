@@ -20,7 +20,8 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import delete, update
 
-from airflow_sitemaps.plugin.events import SUMMARIES
+from airflow_sitemaps.plugin import events
+from airflow_sitemaps.plugin.readings import BoundedCache
 from airflow_sitemaps.plugin.routes import now
 from tests.support.airflow_db import database
 from tests.support.plugin_factories import NOW
@@ -104,4 +105,4 @@ def _clear() -> None:
         for table in (XComModel, TaskInstance, DagRun):
             found.execute(delete(table))
         found.execute(update(DagModel).values(is_stale=False, is_paused=False, has_import_errors=False))
-    SUMMARIES.clear()
+    events.SUMMARIES = BoundedCache(1_000)  # type: ignore[misc]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps.errors import StoreError
+from airflow_sitemaps.plugin import state_reader
 from airflow_sitemaps.plugin.events import StoreFacts
 from airflow_sitemaps.plugin.readings import read_as
 from airflow_sitemaps.plugin.shard_map import ShardMap, read_map
@@ -37,12 +38,13 @@ def put(store: MemoryStore, made: Any) -> None:
     store.state.put("manifest.json.gz", encode(made), mode=Overwrite(), metadata={}, content_type="x")
 
 
-def reader(store: Any, **settings: float) -> StateReader:
-    return StateReader(opened=lambda _: store.state, **settings)
+def reader(store: Any) -> StateReader:
+    return StateReader(lambda _: store.state)
 
 
-def test_a_file_is_read_once_while_it_does_not_change(store: MemoryStore) -> None:
-    states = reader(store, fresh_s=0)
+def test_a_file_is_read_once_while_it_does_not_change(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_reader, "FRESH_S", 0.0)
+    states = reader(store)
 
     first = asyncio.run(states.read(FILE, "map", read_map))
     second = asyncio.run(states.read(FILE, "map", read_map))
@@ -54,8 +56,9 @@ def test_a_file_is_read_once_while_it_does_not_change(store: MemoryStore) -> Non
     assert [op.verb for op in store.log if op.verb != "put"] == ["get", "head", "head", "get"]
 
 
-def test_the_store_is_not_asked_again_within_seconds(store: MemoryStore) -> None:
-    states = reader(store, fresh_s=60)
+def test_the_store_is_not_asked_again_within_seconds(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_reader, "FRESH_S", 60.0)
+    states = reader(store)
 
     for _ in range(5):
         asyncio.run(states.read(FILE, "map", read_map))
@@ -63,8 +66,11 @@ def test_the_store_is_not_asked_again_within_seconds(store: MemoryStore) -> None
     assert [op.verb for op in store.log if op.verb != "put"] == ["get"]
 
 
-def test_the_store_is_asked_at_once_where_the_events_know_of_a_newer_generation(store: MemoryStore) -> None:
-    states = reader(store, fresh_s=60)
+def test_the_store_is_asked_at_once_where_the_events_know_of_a_newer_generation(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_reader, "FRESH_S", 60.0)
+    states = reader(store)
     asyncio.run(states.read(FILE, "map", read_map))
     put(store, manifest(6, generation=8))
 
@@ -87,8 +93,11 @@ class Immediate(Executor):
 
 
 @pytest.mark.timeout(60)
-def test_a_read_that_ends_at_once_does_not_block_the_server(store: MemoryStore) -> None:
-    states = StateReader(opened=lambda _: store.state, threads=Immediate())
+def test_a_read_that_ends_at_once_does_not_block_the_server(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_reader, "ThreadPoolExecutor", lambda *_, **__: Immediate())
+    states = reader(store)
 
     found = [asyncio.run(states.run(FILE, "keys", lambda area: area.head(FILE.key))) for _ in range(2)]
 
@@ -110,9 +119,10 @@ class Stuck:
         return self.store.state.get(key)
 
 
-def test_a_store_that_hangs_holds_up_nobody(store: MemoryStore) -> None:
+def test_a_store_that_hangs_holds_up_nobody(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_reader, "WAIT_S", 0.1)
     stuck = Stuck(store)
-    states = reader(stuck, wait_s=0.1)
+    states = reader(stuck)
 
     async def many() -> list[Any]:
         started = time.monotonic()
@@ -138,9 +148,10 @@ async def _again(states: StateReader) -> Any:
     return None
 
 
-def test_many_stores_that_hang_are_answered_busy(store: MemoryStore) -> None:
+def test_many_stores_that_hang_are_answered_busy(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_reader, "WAIT_S", 0.05)
     stuck = Stuck(store)
-    states = reader(stuck, wait_s=0.05)
+    states = reader(stuck)
 
     async def many() -> list[Any]:
         files = [StateFile(f"s3://shop-{n}/", None, "", "manifest.json.gz") for n in range(THREADS * 5)]
@@ -157,7 +168,7 @@ def test_what_the_store_says_is_shown_with_the_connection(store: MemoryStore) ->
         def get(self, key: str) -> Any:
             raise StoreError("403 Access Denied\n  to everybody")
 
-    states = StateReader(opened=lambda _: Denied())  # type: ignore[arg-type, return-value]
+    states = StateReader(lambda _: Denied())  # type: ignore[arg-type, return-value]
     with pytest.raises(StateUnavailableError) as e:
         asyncio.run(states.read(FILE, "map", read_map))
 

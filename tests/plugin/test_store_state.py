@@ -68,7 +68,7 @@ def test_a_state_is_read_again_when_it_is_old_or_an_event_announces_more(site: S
         opened.append(file)
         return area(site)
 
-    states = StoreStates(StateReader(opened=opening), opening)
+    states = StoreStates(StateReader(opening), opening)
     for announced, reads in ((1, 1), (1, 1), (2, 2)):
         found = states.known({FILE: announced}, wait_s=30, fresh_s=60)
         assert (found[FILE].generation, len(opened)) == (1, reads)
@@ -88,7 +88,7 @@ def test_a_store_that_fails_or_hangs_holds_no_page_up(site: Sitemap) -> None:
         raise OSError("no such bucket")
 
     other = StateFile("s3://gone/state/", None, "s3://gone/public/", MANIFEST)
-    states = StoreStates(StateReader(opened=opening), opening)
+    states = StoreStates(StateReader(opening), opening)
     started = time.monotonic()
 
     assert states.known({FILE: 1, other: 1}, wait_s=0.2, fresh_s=60) == {}

@@ -55,12 +55,12 @@ def forget() -> None:
     with create_session() as session:
         for table in (AssetEvent, XComModel, TaskInstance, DagRun):
             session.execute(delete(table))
-    overview.events.SUMMARIES.clear()
+    overview.events.SUMMARIES = BoundedCache(1_000)
 
 
 def look(sitemap: Sitemap, *, later: timedelta = timedelta(), store: bool = True) -> dict[str, Any]:
     """The page of a sitemap, as the API answers it; ``store``: the API server can read it."""
-    states = StoreStates(StateReader(opened=open_state), open_state) if store else None
+    states = StoreStates(StateReader(open_state), open_state) if store else None
     now = datetime.now(timezone.utc) + later
     with create_session() as session:
         named = overview.events.asset_by_uri(session, str(sitemap.asset.uri))
