@@ -65,13 +65,12 @@ class DagState(StrictModel):
     """A DAG that publishes the sitemap. ``next_run`` is None if no run is scheduled, or the DAG is paused.
 
     ``is_stale``: whether Airflow no longer finds the DAG in a DAG file. ``has_import_errors``: whether that file currently
-    fails to import. ``schedule`` is as Airflow describes it.
+    fails to import.
     """
 
     dag_id: str
     paused: bool
     has_import_errors: bool
-    schedule: str = ""
     next_run: Moment | None = None
     is_stale: Annotated[bool, Field(exclude=True)] = False
     tags: Annotated[tuple[str, ...], Field(exclude=True)] = ()
@@ -239,13 +238,7 @@ def unimportable_dags(session: Session) -> set[str]:
 def dags_by_id(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
     """Return DAGs by ID. Unknown DAGs are left out."""
     chosen = list(dag_ids)
-    columns = select(
-        DagModel.dag_id,
-        DagModel.is_paused,
-        DagModel.is_stale,
-        DagModel.timetable_summary,
-        DagModel.next_dagrun_create_after,
-    )
+    columns = select(DagModel.dag_id, DagModel.is_paused, DagModel.is_stale, DagModel.next_dagrun_create_after)
     rows, broken = session.execute(columns.where(DagModel.dag_id.in_(chosen))).all(), unimportable_dags(session)
     tags: dict[str, list[str]] = {}
     for dag_id, tag in session.execute(select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(chosen))):
@@ -256,11 +249,10 @@ def dags_by_id(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
             paused=bool(paused),
             is_stale=bool(stale),
             has_import_errors=dag_id in broken,
-            schedule=schedule or "",
             next_run=None if paused else next_run,
             tags=tuple(sorted(tags.get(dag_id, ()))),
         )
-        for dag_id, paused, stale, schedule, next_run in rows
+        for dag_id, paused, stale, next_run in rows
     }
 
 

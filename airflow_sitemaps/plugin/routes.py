@@ -127,12 +127,11 @@ AllLines = Annotated[list[SitemapLine], Depends(all_lines)]
 def list_sitemaps(
     lines: AllLines,
     query: Wanted,
-    moment: Now,
     limit: Annotated[int, Query(ge=1, le=500)] = 200,
     offset: Annotated[int, Query(ge=0)] = 0,
 ) -> sitemap_pages.SitemapList:
     """Return one page of the sitemaps that match the filter. By default, those that need attention are first."""
-    return sitemap_pages.list_of(lines, query, limit=limit, offset=offset, now=moment)
+    return sitemap_pages.list_of(lines, query, limit=limit, offset=offset)
 
 
 @router.get("/sitemaps.csv", response_class=Response)

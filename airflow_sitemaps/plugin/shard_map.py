@@ -55,8 +55,6 @@ class ShardColumns(StrictModel):
     """The numbers of every shard."""
 
     generation: int
-    committed_at: str
-    run: str
     promoted: bool
     shards: int
     limits: MapLimits
@@ -104,7 +102,6 @@ class KeptGeneration(StrictModel):
     shards: int
     byte_size: int
     action: str
-    touched: int
     dropped: int
 
 
@@ -157,8 +154,6 @@ class _Section(msgspec.Struct, gc=False):
 class _Manifest(msgspec.Struct, gc=False):
     generation: Count
     base_url: str
-    committed_at: str
-    run: str
     sections: dict[str, _Section]
     promoted: bool = False
     history: list[GenerationNote] = []
@@ -194,8 +189,6 @@ class ShardMap:
         sections = list(self.manifest.sections.values())
         columns = ShardColumns(
             generation=self.generation,
-            committed_at=self.manifest.committed_at,
-            run=self.manifest.run,
             promoted=self.manifest.promoted,
             shards=sum(len(section.shards) for section in sections),
             limits=MapLimits(),

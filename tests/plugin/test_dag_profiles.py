@@ -123,7 +123,7 @@ def test_freshness_travels_with_the_asset(admin: Client, session: Session, tmp_p
     extra = session.scalar(select(AssetModel.extra).where(AssetModel.uri == str(sitemap.asset.uri)))
     assert extra is not None
     assert extra["freshness_s"] == 21_600
-    assert extra["store"]["state_url"] == page["store"]["state_url"]
+    assert extra["store"]["state_url"] == str(tmp_path / "fresh-state")
     assert (page["freshness"]["objective_s"], page["freshness"]["source"]) == (21_600, "sitemap")
 
 

@@ -184,13 +184,12 @@ export interface DataAge {
  * A DAG that publishes the sitemap. ``next_run`` is None if no run is scheduled, or the DAG is paused.
  *
  * ``is_stale``: whether Airflow no longer finds the DAG in a DAG file. ``has_import_errors``: whether that file currently
- * fails to import. ``schedule`` is as Airflow describes it.
+ * fails to import.
  */
 export interface DagState {
   dag_id: string;
   paused: boolean;
   has_import_errors: boolean;
-  schedule: string;
   next_run: string | null;
 }
 /**
@@ -352,7 +351,6 @@ export interface KeptGeneration {
   shards: number;
   byte_size: number;
   action: string;
-  touched: number;
   dropped: number;
 }
 /**
@@ -743,7 +741,6 @@ export interface RunProgress {
   };
   groups: RunGroup[];
   reports: RunReport[];
-  as_of: string;
 }
 /**
  * The report of a run for one sitemap.
@@ -822,8 +819,6 @@ export interface SectionState {
  */
 export interface ShardColumns {
   generation: number;
-  committed_at: string;
-  run: string;
   promoted: boolean;
   shards: number;
   limits: MapLimits;
@@ -868,7 +863,6 @@ export interface SitemapList {
   totals: ListTotals;
   dags: string[];
   tags: string[];
-  as_of: string;
 }
 /**
  * One sitemap: its last report, its problems, its usage of limits, and the available actions.
@@ -908,7 +902,6 @@ export interface SitemapPage {
   changed_outside: OutsideChange | null;
   report: Report;
   event_at: string | null;
-  store: StoreFacts;
   problem_list: Problem[];
   verification: VerificationRun | null;
   gauges: Gauge[];
@@ -920,17 +913,6 @@ export interface SitemapPage {
   may_archive: boolean;
   archived_by: string;
   announces: boolean;
-  as_of: string;
-}
-/**
- * Where the sitemap's files are, as the event or the DAG's asset states it.
- */
-export interface StoreFacts {
-  public_url: string;
-  state_url: string;
-  conn_id: string | null;
-  base_url: string;
-  index_name: string;
 }
 /**
  * The DAG run that an action triggered.

@@ -30,7 +30,6 @@ const show = (children: ReactNode, at = "/plugin/sitemaps") => {
 };
 
 const answer = (lines: SitemapLine[]): Answer => ({
-  as_of: "2026-11-20T12:00:00Z",
   dags: ["shop"],
   sitemaps: lines,
   tags: ["seo"],
@@ -281,7 +280,7 @@ describe("the tab of a run", () => {
   it("shows the message of a task that failed as it was written", async () => {
     const task = { end: null, kind: "plan", start: null, state: "failed", task_id: "sitemap.plan", tries: 1 };
     const group = { batches: [], failed: { "sitemap.plan": "column b.slug does not exist\r\nLINE 1: SELECT b.slug" }, group_id: "sitemap", plan: null, refused: [], speed: {}, steps: [task], verifications: [] };
-    const progress = { as_of: "", conf: {}, dag_id: "shop", dry_run: false, end: null, groups: [group], reports: [], run_id: "r1", start: null, state: "failed", trigger: "manual" };
+    const progress = { conf: {}, dag_id: "shop", dry_run: false, end: null, groups: [group], reports: [], run_id: "r1", start: null, state: "failed", trigger: "manual" };
     vi.stubGlobal("fetch", vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("/sitemaps") && !String(url).includes("/runs/") ? { sitemaps: [] } : progress), { headers: { "Content-Type": "application/json" } })));
     show(<RunTab dagId="shop" runId="r1" />);
     const shown = await screen.findByTestId("failed-tasks");

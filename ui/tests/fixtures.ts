@@ -76,9 +76,8 @@ export const page = (changes: Partial<SitemapPage> = {}): SitemapPage => {
     actions: [],
     announces: false,
     archived_by: "",
-    as_of: "2026-11-20T12:00:00Z",
     changed_outside: null,
-    dags: [{ dag_id: "shop", has_import_errors: false, next_run: null, paused: false, schedule: "" }],
+    dags: [{ dag_id: "shop", has_import_errors: false, next_run: null, paused: false }],
     event_at: "2026-11-20T11:00:00Z",
     gauges: [],
     issues: [],
@@ -116,7 +115,6 @@ export const page = (changes: Partial<SitemapPage> = {}): SitemapPage => {
     sections,
     sections_left_out: 0,
     shortened: [],
-    store: { base_url: "", conn_id: null, index_name: "", public_url: "", state_url: "" },
     verification: null,
     ...changes,
   };

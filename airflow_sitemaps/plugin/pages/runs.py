@@ -314,7 +314,6 @@ class RunProgress(StrictModel):
     conf: dict[str, Any]
     groups: list[RunGroup]
     reports: list[RunReport]
-    as_of: Moment
 
 
 def progress(
@@ -335,7 +334,6 @@ def progress(
             )
             for e in events
         ],
-        as_of=now,
     )
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.plugin.dag_profiles import DagState
-from airflow_sitemaps.plugin.events import SectionSettings, StoreFacts
+from airflow_sitemaps.plugin.events import SectionSettings
 from airflow_sitemaps.plugin.pages.actions import AvailableAction, actions_of
 from airflow_sitemaps.plugin.pages.findings import Gauge, Issue, PublishedReport, VerificationRun, gauges, issues_of
 from airflow_sitemaps.plugin.pages.outcomes import Activity
@@ -98,7 +97,6 @@ class SitemapList(StrictModel):
     totals: ListTotals
     dags: list[str]
     tags: list[str]
-    as_of: Moment
 
 
 class DagSitemaps(StrictModel):
@@ -205,7 +203,7 @@ def totals(lines: Sequence[SitemapLine]) -> ListTotals:
     )
 
 
-def list_of(lines: Sequence[SitemapLine], query: ListQuery, *, limit: int, offset: int, now: datetime) -> SitemapList:
+def list_of(lines: Sequence[SitemapLine], query: ListQuery, *, limit: int, offset: int) -> SitemapList:
     """Return one page of the list."""
     matching = selected(lines, query)
     return SitemapList(
@@ -214,7 +212,6 @@ def list_of(lines: Sequence[SitemapLine], query: ListQuery, *, limit: int, offse
         totals=totals(lines),
         dags=sorted({dag_id for line in lines for dag_id in line.dag_ids}),
         tags=sorted({tag for line in lines for tag in line.tags}),
-        as_of=now,
     )
 
 
@@ -267,7 +264,6 @@ class SitemapPage(SitemapLine):
     changed_outside: OutsideChange | None
     report: PublishedReport
     event_at: str | None
-    store: StoreFacts
     problem_list: list[Problem]
     verification: VerificationRun | None
     gauges: list[Gauge]
@@ -279,7 +275,6 @@ class SitemapPage(SitemapLine):
     may_archive: bool
     archived_by: str
     announces: bool
-    as_of: Moment
 
 
 def page_of(
@@ -298,7 +293,6 @@ def page_of(
         else None,
         report=snapshot.report,
         event_at=snapshot.summaries[-1].at if snapshot.summaries else None,
-        store=overview.store,
         problem_list=list(overview.problems),
         verification=snapshot.verification,
         gauges=gauges(snapshot.report, snapshot.settings) if snapshot.published else [],
@@ -310,7 +304,6 @@ def page_of(
         may_archive=may_archive and not snapshot.publishers,
         archived_by=str((overview.archived or {}).get("by", "")),
         announces=bool(overview.tasks.announce),
-        as_of=snapshot.now,
     )
 
 
