@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated, Final, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response, status
@@ -223,9 +224,7 @@ class GuardHistory(StrictModel):
 async def guards(sitemap: DetachedSitemap) -> Response:
     """Return what the newest reports say of guards: refusals, permits, answers of people, and results of canaries."""
     runs = await STATES.run(manifest_file(sitemap), "guards", lambda area: guard_results(StateRepository(area)))
-    return uncached(
-        GuardHistory(runs=[GuardResults(run=each.run, at=each.at, lines=list(each.lines)) for each in runs])
-    )
+    return uncached(GuardHistory(runs=[GuardResults(**asdict(each)) for each in runs]))
 
 
 @router.get("/find")
