@@ -21,7 +21,7 @@ export interface ActionRequest {
   generation: number | null;
 }
 /**
- * One announcement to a search engine or another service. ``numbers`` is its response.
+ * One announcement to a search engine or another service. ``summary`` and ``files`` are its response.
  */
 export interface AnnouncementRow {
   service: "indexnow" | "searchconsole" | "inspection" | "bing" | "fetches" | "ping";
@@ -32,9 +32,6 @@ export interface AnnouncementRow {
   at: string | null;
   summary: string;
   reason: string;
-  numbers: {
-    [k: string]: number;
-  };
   files: {
     [k: string]: unknown;
   }[];

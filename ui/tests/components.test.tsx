@@ -460,7 +460,6 @@ describe("the search engines' side", () => {
     at: "2026-11-20T11:00:00Z",
     dag_id: "shop",
     files: [],
-    numbers: {},
     reason: "",
     run_id: "r1",
     service: "indexnow",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -48,7 +48,7 @@ MAX_SECTIONS: Final = 200
 
 
 class AnnouncementRow(StrictModel):
-    """One announcement to a search engine or another service. ``numbers`` is its response."""
+    """One announcement to a search engine or another service. ``summary`` and ``files`` are its response."""
 
     service: Literal["indexnow", "searchconsole", "inspection", "bing", "fetches", "ping"]
     dag_id: str
@@ -58,7 +58,6 @@ class AnnouncementRow(StrictModel):
     at: Moment | None
     summary: str
     reason: str
-    numbers: dict[str, int]
     files: list[dict[str, Any]]
 
 
@@ -164,66 +163,59 @@ def announcements(session: Session, tasks: AssetTasks) -> Announcements:
 
 def _row(task: TaskState, kind: Any, pushed: Pushed) -> AnnouncementRow:
     returned = pushed.get((*task.key, RETURNED))
-    numbers, files, summary = _READERS[kind](returned)
+    summary, files = _READERS[kind](returned) if returned is not None else ("", [])
     return AnnouncementRow(
         service=kind,
         **attributes(task, "dag_id", "run_id", "task_id", "state"),
         at=task.end or task.start,
-        summary=summary if returned is not None else "",
+        summary=summary,
         reason=why(pushed.get((*task.key, FAILED))) if task.state in dag_runs.FAILED else "",
-        numbers=numbers,
         files=files,
     )
 
 
-Response = tuple[dict[str, int], list[dict[str, Any]], str]
-"""What a service returned: numbers, files, and a sentence."""
-
-_INDEXNOW: Final = ("generation", "since", "added", "changed", "removed", "outside", "urls", "requests", "unchecked")
+Response = tuple[str, list[dict[str, Any]]]
+"""What a service returned: a sentence, and the files that it is about."""
 
 
 def _indexnow(value: Any) -> Response:
     returned = mapping(value)
-    numbers: dict[str, int] = {name: integer(returned[name]) for name in _INDEXNOW if name in returned}
     if returned.get("too_many") is True:
-        return {**numbers, "too_many": 1}, [], "Too many URLs changed; none were submitted."
-    urls, outside = numbers.get("urls", 0), numbers.get("outside", 0)
+        return "Too many URLs changed; none were submitted.", []
+    urls, outside, requests = (integer(returned.get(name)) for name in ("urls", "outside", "requests"))
     if not urls:
-        return numbers, [], "No changed URLs to submit."
+        return "No changed URLs to submit.", []
     left_out = f"; {outside:,} on other hosts were left out" if outside else ""
-    requests = counted(numbers.get("requests", 0), "request")
-    return numbers, [], f"{counted(urls, 'URL')} submitted in {requests}{left_out}."
+    return f"{counted(urls, 'URL')} submitted in {counted(requests, 'request')}{left_out}.", []
 
 
 def _searchconsole(value: Any) -> Response:
-    files = [_submitted(mapping(item)) for item in items(value)[:MAX_FILES]]
-    numbers = {name: sum(file[name] for file in files) for name in ("errors", "warnings", "discovered")}
-    read = max((str(file["last_read"]) for file in files if file["last_read"]), default="")
+    indexes = [mapping(item) for item in items(value)[:MAX_FILES]]
+    files: list[dict[str, Any]] = [
+        {
+            "url": text(index.get("path")),
+            "last_read": text(index.get("last_downloaded")) or None,
+            "errors": integer(index.get("errors")),
+            "discovered": sum(counts(index.get("urls")).values()),
+        }
+        for index in indexes
+    ]
+    discovered, errors = (sum(file[name] for file in files) for name in ("discovered", "errors"))
+    warnings = sum(integer(index.get("warnings")) for index in indexes)
+    read = max((file["last_read"] for file in files if file["last_read"]), default="")
     when = f"last read by Google {read[:10]}" if read else "not read by Google yet"
-    errors, warnings = counted(numbers["errors"], "error"), counted(numbers["warnings"], "warning")
-    return numbers, files, f"{counted(numbers['discovered'], 'URL')} discovered, {errors}, {warnings}; {when}."
-
-
-def _submitted(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "url": text(item.get("path")),
-        "last_submitted": text(item.get("last_submitted")) or None,
-        "last_read": text(item.get("last_downloaded")) or None,
-        "pending": item.get("pending") is True,
-        "errors": integer(item.get("errors")),
-        "warnings": integer(item.get("warnings")),
-        "discovered": sum(integer(number) for number in mapping(item.get("urls")).values()),
-    }
+    of_files = f"{counted(discovered, 'URL')} discovered, {counted(errors, 'error')}, {counted(warnings, 'warning')}"
+    return f"{of_files}; {when}.", files
 
 
 def _inspection(value: Any) -> Response:
-    inspected = integer(mapping(value).get("inspected"))
-    sections = counted(len(mapping(mapping(value).get("sections"))), "section")
-    return {"inspected": inspected}, [], f"{counted(inspected, 'inspection')} in {sections} in the last 7 days."
+    returned = mapping(value)
+    sections = counted(len(mapping(returned.get("sections"))), "section")
+    return f"{counted(integer(returned.get('inspected')), 'inspection')} in {sections} in the last 7 days.", []
 
 
 def _bing(value: Any) -> Response:
-    numbers, _, summary = _inspection(value)
+    summary, _ = _inspection(value)
     site = mapping(mapping(value).get("site"))
     files = [
         {
@@ -236,31 +228,27 @@ def _bing(value: Any) -> Response:
     ]
     pages = counts(site.get("pages"))
     if not pages:
-        return numbers, files, summary
+        return summary, files
     crawled, errors = counted(pages.get("crawled", 0), "page"), counted(pages.get("errors", 0), "error")
     of_site = f"Of the whole site on {text(site.get('day'))}: {crawled} crawled, {errors}"
-    return {**numbers, **pages}, files, f"{summary} {of_site}, {pages.get('in_index', 0):,} in the index."
+    return f"{summary} {of_site}, {pages.get('in_index', 0):,} in the index.", files
 
 
 def _fetches(value: Any) -> Response:
     crawlers = {name: mapping(each) for name, each in list(mapping(value).items())[:MAX_FILES]}
-    numbers = {key: sum(integer(each.get(key)) for each in crawlers.values()) for key in ("fetches", "false", "late")}
     by = ", ".join(f"{counted(integer(each.get('fetches')), 'fetch')} by {name}" for name, each in crawlers.items())
-    return (
-        numbers,
-        [],
-        f"{by}; {counted(numbers['late'], 'file')} late, {numbers['false']:,} requests by false crawlers.",
-    )
+    late, false = (sum(integer(each.get(key)) for each in crawlers.values()) for key in ("late", "false"))
+    return f"{by}; {counted(late, 'file')} late, {false:,} requests by false crawlers.", []
 
 
 def _ping(value: Any) -> Response:
     statuses = {url: integer(status) for url, status in list(mapping(value).items())[:MAX_FILES]}
-    files: list[dict[str, Any]] = [{"url": url, "status": status} for url, status in statuses.items()]
     accepted = sum(200 <= status < 300 for status in statuses.values())
-    return {"accepted": accepted, "files": len(files)}, files, f"{accepted:,} of {len(files):,} requests accepted."
+    files = [{"url": url, "status": status} for url, status in statuses.items()]
+    return f"{accepted:,} of {len(files):,} requests accepted.", files
 
 
-_READERS: Final[Mapping[str, Any]] = {
+_READERS: Final[Mapping[str, Callable[[Any], Response]]] = {
     "indexnow": _indexnow,
     "searchconsole": _searchconsole,
     "inspection": _inspection,
