@@ -137,16 +137,9 @@ class IndexNowOperator(AnnouncingOperator):
         if self.generation not in (None, "", "None"):
             number = self.whole_number("generation", self.generation)
         how = announcer.ChangeScope(generation=number, backfill=self.backfill, max_urls=self.max_urls)
-        outcome = asdict(announcer.announce(self.sitemap, site, how, self.http, key_reader))
-        log.info("IndexNow: %s", text_of(outcome))
-        return outcome
-
-
-def text_of(numbers: dict[str, Any]) -> str:
-    """Return the numbers that are not zero, such as ``generation 7, since 6, added 2, urls 2``."""
-    return (
-        ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in numbers.items() if value) or "nothing to send"
-    )
+        announcement = announcer.announce(self.sitemap, site, how, self.http, key_reader)
+        log.info("IndexNow: %s", announcement)
+        return asdict(announcement)
 
 
 class SitemapPingOperator(AnnouncingOperator):

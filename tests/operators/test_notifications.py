@@ -81,6 +81,7 @@ def test_indexnow_is_told_what_each_run_changed(
         "POST",
         {"host": "shop.example", "key": KEY, "keyLocation": f"{URL}{KEY}.txt", "urlList": [f"{URL}p/99"]},
     )
+    assert "generation 2: 1 URL sent in 1 request (1 added, 0 changed, 0 removed)" in caplog.text
     assert KEY not in caplog.text
 
 

@@ -6,7 +6,6 @@ import logging
 from typing import Any
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap, report_text
-from airflow_sitemaps.operators.announcements import text_of
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
@@ -74,13 +73,6 @@ def test_levels() -> None:
     assert report_text.level("REFUSED Section 'a' …") == logging.ERROR
     assert report_text.level("  drift: a.xml is gone") == logging.WARNING
     assert report_text.level("section a: 1 URLs") == logging.INFO
-
-
-def test_the_line_of_indexnow_is_for_people() -> None:
-    assert text_of({"generation": 7, "since": 6, "added": 2, "removed": 0, "too_many": False}) == (
-        "generation 7, since 6, added 2"
-    )
-    assert text_of({"urls": 0}) == "nothing to send"
 
 
 def test_a_level_stands_once_in_a_line_of_the_log() -> None:
