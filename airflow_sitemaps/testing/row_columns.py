@@ -5,18 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timezone
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.row_values import LocMapping
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
-
-MOST_HASHES: Final = 100_000
-"""Number of rows whose hashes are cached."""
 
 
 def kind(value: Any) -> str:
@@ -24,23 +20,6 @@ def kind(value: Any) -> str:
     if value is None:
         return "unknown"
     return "integer" if isinstance(value, int) else "text"
-
-
-_hashes: dict[tuple[str | None, ...], int] = {}
-
-
-def row_hashes(rows: list[tuple[str | None, ...]]) -> list[int]:
-    """Return the ``rowhash`` of rows of texts from a cache, because simulations hash the same few rows repeatedly."""
-    hashes = {row: _hashes.get(row) for row in rows}
-    unknown = [row for row, value in hashes.items() if value is None]
-    if unknown:
-        columns = [pa.array(column, pa.string()) for column in zip(*unknown, strict=True)]
-        computed = dict(zip(unknown, row_values.row_hashes(columns).to_pylist(), strict=True))
-        if len(_hashes) > MOST_HASHES:
-            _hashes.clear()
-        _hashes.update(computed)
-        hashes |= computed
-    return [hashes[row] or 0 for row in rows]
 
 
 def locs(loc: str, rows: Sequence[Mapping[str, Any]]) -> pa.Array:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.simulation.machine import BASE, START, IncrementalMachine
 from tests.support.outbox_tables import NEVER, RecordedTable, TriggeredTable
+from tests.support.simulated_source import SimulatedSourceConfig
 from tests.support.source_sessions import connected
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class RecordedList:
     def trim(self) -> None:
         del self.change_log[:-1]
 
-    def source(self, *, priority: bool) -> MemorySourceConfig:
+    def source(self, *, priority: bool) -> SimulatedSourceConfig:
         column = "prio" if priority else None
-        return MemorySourceConfig(
+        return SimulatedSourceConfig(
             self.rows, key="id", loc="url", lastmod="lm", priority=column, clock=lambda: START, change_log=self.change_log,
             change_log_interval=NEVER,
         )  # fmt: skip

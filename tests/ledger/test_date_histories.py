@@ -10,10 +10,10 @@ import pytest
 
 from airflow_sitemaps import Observed
 from airflow_sitemaps.pipeline import rollback
-from airflow_sitemaps.testing.row_columns import row_hashes
 from tests.ledger.parts import lines, manifest_of
 from tests.support.environment import World, row
 from tests.support.repetition import scaled
+from tests.support.simulated_source import row_hashes
 
 
 class History:

@@ -27,6 +27,7 @@ from airflow_sitemaps.task_group import SitemapTaskGroup
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.airflow_db import events, run, states, xcom
 from tests.support.s3 import moto_server
+from tests.support.simulated_source import SimulatedSourceConfig
 from tests.support.website import Page, serving
 
 if TYPE_CHECKING:
@@ -249,7 +250,7 @@ def test_a_task_that_fails_by_chance_is_retried(tmp_path: Path) -> None:
             failures.remove(operation)
             raise ConnectionResetError("the database went away")
 
-    source = MemorySourceConfig(rows(1, 2, 3), before=break_once)
+    source = SimulatedSourceConfig(rows(1, 2, 3), before=break_once)
     flaky = Sitemap(LocalStore(tmp_path / "site", base_url=URL), [Section("products", source)])
 
     done = run(dag_of(flaky, "flaky", write_kwargs={"retries": 1, "retry_delay": 0}))

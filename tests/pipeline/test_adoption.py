@@ -17,6 +17,7 @@ from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE, World, row
+from tests.support.simulated_source import SimulatedSourceConfig
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import Store
@@ -188,7 +189,7 @@ def test_after_an_adoption_without_a_section_its_old_names_are_not_given_to_new_
 
     sections = [
         Section("pages", MemorySourceConfig([row(key) for key in range(5)])),
-        Section("posts", MemorySourceConfig([row(key) for key in range(5, 10)], before=before)),
+        Section("posts", SimulatedSourceConfig([row(key) for key in range(5, 10)], before=before)),
     ]
     sitemap = Sitemap(store, sections)
     build(sitemap)

@@ -17,11 +17,12 @@ from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.ranges import Known
-from airflow_sitemaps.testing import FakeClock, source
+from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support import simulated_source
 from tests.support.environment import BASE, FREE, World, row
 from tests.support.observed_table import ObservedTable
+from tests.support.simulated_source import SimulatedSourceConfig
 
 
 class Table(ObservedTable):
@@ -72,9 +73,9 @@ def test_a_run_without_changes_surveys_nothing(table: Table, caplog: pytest.LogC
 
 @pytest.mark.parametrize("full", [False, True])
 def test_a_warning_of_the_feed_is_the_runs(table: Table, full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = source.read_change_log
+    real = simulated_source.read_change_log
     monkeypatch.setattr(
-        source, "read_change_log", lambda *given: replace(real(*given), warning="a transaction has been open")
+        simulated_source, "read_change_log", lambda *given: replace(real(*given), warning="a transaction has been open")
     )
     warning = "section 'pages': the change log: a transaction has been open"
     assert warning in build(table.world.sitemap(), full, clock=table.world.clock).warnings
@@ -257,7 +258,7 @@ def test_a_refusal_of_rendered_rows_keeps_the_position() -> None:
     def sitemap() -> Sitemap:
         guards = Guards(max_shrink=0.1, max_dropped=0.1, min_rows=1)
         sections = [
-            Section(name, MemorySourceConfig(rows[name], change_log=feeds[name]), guards=guards)
+            Section(name, SimulatedSourceConfig(rows[name], change_log=feeds[name]), guards=guards)
             for name in ("good", "bad")
         ]
         return Sitemap(world.config, sections, shards=ShardPolicy(max_urls=50))

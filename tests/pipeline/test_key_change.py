@@ -15,6 +15,7 @@ from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE, FREE, row
+from tests.support.simulated_source import SimulatedSourceConfig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +34,7 @@ class Shop:
         self.asked: list[str] = []
 
     def build(self, rows: Sequence[dict[str, Any]], key: str | Sequence[str] = "id") -> Any:
-        source = MemorySourceConfig(rows, key=key, clock=self.clock.now, before=self.asked.append)
+        source = SimulatedSourceConfig(rows, key=key, clock=self.clock.now, before=self.asked.append)
         sitemap = Sitemap(self.store, [Section("pages", source)], shards=ShardPolicy(max_urls=7), guards=FREE)
         return build(sitemap, clock=self.clock)
 

@@ -14,6 +14,7 @@ from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.stages import explain, plan
 from airflow_sitemaps.protocol.rules import RULES
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.simulated_source import SimulatedSourceConfig
 
 URL = "https://www.example.com/"
 
@@ -111,7 +112,7 @@ def test_a_sample_of_a_large_section_warns_and_does_not_refuse(monkeypatch: pyte
 
 def test_an_unchanged_section_is_not_read() -> None:
     operations: list[str] = []
-    source = MemorySourceConfig(rows(30), before=operations.append)
+    source = SimulatedSourceConfig(rows(30), before=operations.append)
     site = Sitemap(MemoryStore(base_url=URL), [Section("products", source)])
     build(site)
     operations.clear()

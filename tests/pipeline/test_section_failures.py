@@ -28,6 +28,7 @@ from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.simulation.faults import Call, Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import BASE, row
+from tests.support.simulated_source import SimulatedSourceConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,7 @@ class Shop:
         self.product_settings: dict[str, Any] = {}
 
     def sitemap(self) -> Sitemap:
-        products = MemorySourceConfig(self.products, before=lambda operation: self.before(operation))  # noqa: PLW0108 - replaced later
+        products = SimulatedSourceConfig(self.products, before=lambda operation: self.before(operation))  # noqa: PLW0108 - replaced later
         return Sitemap(
             self.store,
             [
@@ -272,7 +273,7 @@ def test_a_retired_section_stays_until_the_new_section_that_may_replace_it_is_pu
     """A section gets another name, and its first build under this name fails."""
     products = {entry["loc"] for entry in shop.products}
     goods = [dict(entry) for entry in shop.products]
-    source = MemorySourceConfig(goods, before=lambda operation: shop.before(operation))  # noqa: PLW0108 - replaced later
+    source = SimulatedSourceConfig(goods, before=lambda operation: shop.before(operation))  # noqa: PLW0108 - replaced later
     renamed = replace(
         shop.sitemap(),
         sections=[Section("goods", source), Section("posts", MemorySourceConfig(shop.posts))],

@@ -15,10 +15,10 @@ from airflow_sitemaps.pipeline.state.repository import known_key
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
-from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import BASE, World, row
 from tests.support.observed_table import ObservedTable
+from tests.support.simulated_source import SimulatedSourceConfig
 
 
 class Table(ObservedTable):
@@ -145,7 +145,7 @@ def test_a_section_that_the_commit_refuses_stores_neither_version_nor_watermark(
         guards = Guards(max_dropped=0.1, min_rows=1)
         settings: dict[str, Any] = {"version": lambda: version[0]} if detection == "digest" else {}
         settings |= {"lastmod": "lastmod", "clock": clock.now}
-        sections = [Section(name, MemorySourceConfig(rows[name], **settings), guards=guards) for name in rows]
+        sections = [Section(name, SimulatedSourceConfig(rows[name], **settings), guards=guards) for name in rows]
         return Sitemap(world.config, sections, shards=ShardPolicy(max_urls=50), change_detection=detection)
 
     def stored(name: str) -> Any:

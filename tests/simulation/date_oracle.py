@@ -11,8 +11,9 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.protocol.lastmod import next_second
-from airflow_sitemaps.testing.row_columns import row_hashes, text
+from airflow_sitemaps.testing.row_columns import text
 from tests.simulation.dagfile import OBSERVED
+from tests.support.simulated_source import row_hashes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

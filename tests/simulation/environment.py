@@ -8,11 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.simulation.dagfile import OBSERVED
 from tests.simulation.faults import FaultyStore
 from tests.simulation.features import Features
 from tests.simulation.warehouse import RecentChanges
+from tests.support.simulated_source import SimulatedSourceConfig
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -98,7 +98,7 @@ class Environment:
             return RecentChanges(self.tables[name], self.dagfile.key) if has_log else None
 
         def source(name: str) -> SourceConfig:
-            return MemorySourceConfig(
+            return SimulatedSourceConfig(
                 self.tables[name].rows, key=self.dagfile.key, lastmod=self.dagfile.lastmod_of(name), priority="priority", clock=self.clock.now,
                 changefreq=changefreq, before=before, version=partial(version, name), change_log=change_log(name),
                 news="news" if self.dagfile.kind_of(name) == "news" else None,

@@ -9,7 +9,7 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.testing.source import Change
+from tests.support.simulated_source import Change
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources.queries import groups
 from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.testing.crawler import Crawl, crawl
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.simulated_source import SimulatedSourceConfig
 from tests.support.source_sessions import BACKENDS, create, live, session
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Shop:
         mapping: dict[str, Any] = {"key": "id", "loc": self.loc, "group": "page", "language": "lang", **self.extra}
         source: Any
         if self.base is None:
-            source = MemorySourceConfig(self.rows, **mapping)
+            source = SimulatedSourceConfig(self.rows, **mapping)
         else:
             source = SqlSource("shop", **{"table": "versions", **mapping}, reader=BACKENDS[self.backend][1])
         free = Guards.disabled()
@@ -293,7 +293,7 @@ def test_a_group_with_too_many_members_is_listed_without_alternates(
     shop_of: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(groups, "MAX_MEMBERS", 3)
-    monkeypatch.setattr("airflow_sitemaps.testing.source.MAX_MEMBERS", 3)
+    monkeypatch.setattr("tests.support.simulated_source.MAX_MEMBERS", 3)
     shop = shop_of("url")
     shop.rows[:] = [row(n, 1, f"l{n}") for n in range(4)] + [
         row(10 + n, 2, language) for n, language in enumerate(("de", "en", "fr"))
@@ -309,7 +309,7 @@ def test_a_group_with_too_long_urls_is_listed_without_alternates(
     shop_of: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(groups, "MAX_CHARACTERS", 900)
-    monkeypatch.setattr("airflow_sitemaps.testing.source.MAX_CHARACTERS", 900)
+    monkeypatch.setattr("tests.support.simulated_source.MAX_CHARACTERS", 900)
     shop = shop_of("url")
     shop.rows[:] = [
         {**row(n, group, language), "url": f"{row(n, group, language)['url']}?{'x' * length}"}

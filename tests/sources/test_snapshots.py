@@ -10,8 +10,8 @@ from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards.ranges import KeyRange, cut
-from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.databases import NAMES
+from tests.support.simulated_source import SimulatedSourceConfig
 from tests.support.source_sessions import create, live, session
 
 BASE = "https://www.example.com/"
@@ -42,7 +42,7 @@ def rows_of(number: int) -> list[dict[str, Any]]:
 
 
 def sitemap_of(rows: list[dict[str, Any]], before: Any) -> Sitemap:
-    source = MemorySourceConfig(rows, before=before)
+    source = SimulatedSourceConfig(rows, before=before)
     return Sitemap(MemoryStore(base_url=BASE), [Section("pages", source)], shards=ShardPolicy(max_urls=10))
 
 

@@ -117,6 +117,12 @@ def test_the_write_tasks_read_what_the_plan_saw(monkeypatch: pytest.MonkeyPatch)
     assert crawl(store.open()).locs() == after
 
 
+class Traveller(MemorySource):
+    """A source of an earlier state."""
+
+    state = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Travelling(MemorySourceConfig):
     """A source that keeps the rows of each state."""
@@ -128,7 +134,7 @@ class Travelling(MemorySourceConfig):
     def open(self, *, section: str) -> Iterator[MemorySource]:
         state = self.state or f"state {len(self.states)}"
         rows = self.states.setdefault(state, [dict(each) for each in self.rows])
-        source = MemorySource(replace(self, rows=rows), section)
+        source = Traveller(replace(self, rows=rows), section)
         source.state = state
         yield source
 

@@ -9,7 +9,7 @@ from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import Crawl, crawl
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.simulated_source import SimulatedSourceConfig
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
@@ -41,7 +41,7 @@ class World:
 
     def sitemap(self, config: MemoryStore | None = None) -> Sitemap:
         mapping = {"lastmod": "lastmod", "changefreq": "changefreq", "priority": "priority", **self.source_settings}
-        source = MemorySourceConfig(self.rows, key="id", clock=self.clock.now, **mapping)
+        source = SimulatedSourceConfig(self.rows, key="id", clock=self.clock.now, **mapping)
         policy = self.policy or ShardPolicy(max_urls=self.max_urls)
         section = Section("pages", source, **self.section_settings)
         return Sitemap(config or self.config, [section], shards=policy, guards=self.guards, **self.settings)
