@@ -18,9 +18,8 @@ from sqlalchemy import exc
 from airflow_sitemaps.errors import RefusedError, SourceConfigurationError, SourceError
 from airflow_sitemaps.ports import SiblingSurvey
 from airflow_sitemaps.quantities import size
-from airflow_sitemaps.sources import siblings
 from airflow_sitemaps.sources.driver import WAIT_BOUND, labelled, redacted, translated
-from airflow_sitemaps.sources.queries import boundaries, key_spans, survey
+from airflow_sitemaps.sources.queries import boundaries, key_spans, siblings, survey
 from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader, columns_of, rows_statement
 from airflow_sitemaps.sources.queries.relation import Relation, is_fixed
 from airflow_sitemaps.sources.row_values import LocMapping, batches_of

@@ -106,7 +106,7 @@ class SqlSource(SourceSettings):
     @property
     def sibling_key(self) -> str | None:
         """What sources have in common that differ only by the value of one equality, such as ``locale = 'de'``."""
-        from airflow_sitemaps.sources.siblings import sibling_key  # noqa: PLC0415 - imports SQLAlchemy and Arrow
+        from airflow_sitemaps.sources.queries.siblings import sibling_key  # noqa: PLC0415 - imports SQLAlchemy and Arrow
 
         return sibling_key(self)
 

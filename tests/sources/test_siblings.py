@@ -15,9 +15,8 @@ from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.plan import shared_surveys
 from airflow_sitemaps.shards.ranges import KeyRange, cut
-from airflow_sitemaps.sources import siblings
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.queries import survey
+from airflow_sitemaps.sources.queries import siblings, survey
 from airflow_sitemaps.sources.session import SqlSession
 from tests.sources.test_compiled import NAMES as COMPILED
 from tests.sources.test_compiled import Recorder, context_of, parse
@@ -318,7 +317,7 @@ def test_the_estimate_of_a_survey_that_fails_does_not_count(monkeypatch: pytest.
         admit(ranges[0], _context)
         raise SourceError("no memory")
 
-    monkeypatch.setattr("airflow_sitemaps.sources.siblings.take", fail)
+    monkeypatch.setattr("airflow_sitemaps.sources.queries.siblings.take", fail)
     configs = sources(table, KEYS["integer"].names)[:2]
     arguments = {"where": configs[0].where, "parameters": configs[0].parameters, "loc": configs[0].loc}
     with session(live("duckdb"), table=table, key=KEYS["integer"].names, **arguments) as source:
@@ -416,7 +415,7 @@ def test_a_survey_that_fails_is_taken_by_each_section_alone(
     def fail(*_: Any, **__: Any) -> Any:
         raise sa.exc.OperationalError("SELECT", {}, Exception("no memory"))
 
-    monkeypatch.setattr("airflow_sitemaps.sources.siblings.take", fail)
+    monkeypatch.setattr("airflow_sitemaps.sources.queries.siblings.take", fail)
     assert shop.build().result == "unchanged"
     assert shop.surveys() == ["the survey of 3 sections", *["the survey"] * 4]
     assert "section de: one survey with 2 sections of its table failed, so each of them surveys alone" in said.text
@@ -443,8 +442,8 @@ def test_a_survey_older_than_a_version_of_the_table_is_not_used(
         now["version"] = "3"
         return surveys
 
-    monkeypatch.setattr("airflow_sitemaps.sources.siblings.take", change_after)
+    monkeypatch.setattr("airflow_sitemaps.sources.queries.siblings.take", change_after)
     report = shop.build()
     assert {each: s.shards.rewritten for each, s in report.sections.items()} == {"de": 1, "fr": 1, "it": 0, "rest": 0}
-    monkeypatch.setattr("airflow_sitemaps.sources.siblings.take", take)
+    monkeypatch.setattr("airflow_sitemaps.sources.queries.siblings.take", take)
     assert shop.build().result == "unchanged"
