@@ -52,8 +52,7 @@ class Month:
 
     def __post_init__(self) -> None:
         from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
-        from airflow_sitemaps.testing import FakeClock
-        from airflow_sitemaps.testing.source import MemorySourceConfig
+        from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
         from tests.simulation.faults import Faults, FaultyStore
 
         self.chance = Random(self.seed)

@@ -15,22 +15,21 @@ from airflow_sitemaps import (
     Sitemap,
     SqlSource,
 )
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_sitemaps.ports import Source
-    from airflow_sitemaps.sources.list_source import ListSession
     from airflow_sitemaps.sources.session import SqlSession
-    from airflow_sitemaps.testing.source import MemorySource
+    from airflow_sitemaps.testing import MemorySource
 
 BASE = "https://www.example.com/"
 
 
-def sources(sql: SqlSession, entries: ListSession, memory: MemorySource) -> list[Source]:
+def sources(sql: SqlSession, memory: MemorySource) -> list[Source]:
     """Every open source is a ``Source``; mypy checks it."""
-    return [sql, entries, memory]
+    return [sql, memory]
 
 
 def test_every_source_is_a_sections_and_every_store_a_sitemaps(tmp_path: Path) -> None:

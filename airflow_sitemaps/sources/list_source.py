@@ -5,27 +5,23 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import date, datetime, timezone
+from dataclasses import asdict, dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.ports import ChangeReading, Source, SourceConfig
+from airflow_sitemaps.ports import SourceConfig
 from airflow_sitemaps.sources.user_texts import callers_folder, found_file, is_zone
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from airflow_sitemaps.ports import Duplicate
-    from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey
+    from airflow_sitemaps.sources.memory_source import ListSession
 
 FIELDS: Final = ("lastmod", "changefreq", "priority")
 MAX_ENTRIES: Final = 50_000
 """The largest number of entries. Put a longer list into a table: Airflow reads the list whenever it parses the DAG."""
 SUFFIXES: Final = (".csv", ".yaml", ".yml")
-BATCH_ROWS: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,13 @@ class ListSource(SourceConfig):
     @contextmanager
     def open(self, *, section: str) -> Iterator[ListSession]:
         """Yield the list, sorted by URL."""
-        yield ListSession(self)
+        from airflow_sitemaps.sources.memory_source import ListSession, MemorySourceConfig  # noqa: PLC0415 - pyarrow is heavy
+
+        rows = [asdict(entry) for entry in self.entries]
+        columns = MemorySourceConfig(
+            rows, key="loc", lastmod="lastmod", changefreq="changefreq", priority="priority", timezone=self.timezone
+        )
+        yield ListSession(columns, section)
 
     def identity(self) -> Mapping[str, object]:
         """Return what the rendered shards depend on besides the rows."""
@@ -93,94 +95,6 @@ class ListSource(SourceConfig):
     def describe(self) -> str:
         """Return the file, or the number of pages, for logs."""
         return f"list: {self.file or f'{len(self.entries):,} pages'}"
-
-
-class ListSession(Source):
-    """The ``ports.Source`` of a ``ListSource``."""
-
-    digest_kind = "list/1"
-    key_kinds = ("loc text",)
-
-    def __init__(self, config: ListSource) -> None:
-        self._entries = sorted(config.entries, key=lambda entry: entry.loc)
-        self._fields = [name for name in FIELDS if any(getattr(entry, name) for entry in self._entries)]
-
-    def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
-        return [(entry.loc,) for entry in self._of(within)[every::every]]
-
-    def largest_key(self, within: KeyRange) -> tuple[Key, int] | None:
-        """Return a key of one entry, as ``ports.Source`` defines it: no URL is listed twice."""
-        return next((((entry.loc,), 1) for entry in self._of(within)), None)
-
-    def survey(self, ranges: Sequence[KeyRange], *, urgent: bool = False) -> Survey:
-        from airflow_sitemaps.shards.ranges import PATIENT, Digest, Survey  # noqa: PLC0415 - pyarrow is heavy
-
-        digests = []
-        for within in ranges:
-            entries = self._of(within)
-            newest = max((entry.lastmod for entry in entries if entry.lastmod), default=None)
-            of_urgent = sum(self._hashes(entries, PATIENT)) if urgent else None
-            digests.append(Digest.of(len(entries), newest, sum(self._hashes(entries)), of_urgent))
-        return Survey(digests=tuple(digests))
-
-    def rank(self, keys: Sequence[Key]) -> Sequence[int]:
-        places = {key: place for place, key in enumerate(sorted(set(keys), key=lambda key: str(key[0])))}
-        return [places[key] for key in keys]
-
-    def read(self, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
-        rows = [(number, entry) for number, within in enumerate(ranges) for entry in self._of(within)]
-        for start in range(0, len(rows), BATCH_ROWS):
-            yield self._batch(rows[start : start + BATCH_ROWS])
-
-    def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
-        """Return every range, because a list is small and people edit its dates."""
-        return list(range(len(ranges)))
-
-    def duplicates(self, most: int) -> Sequence[Duplicate]:
-        """Return nothing: ``ListSource`` refuses a URL that is listed twice."""
-        return ()
-
-    def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
-        """Return that any range may have changed, because a list has no change log."""
-        return ChangeReading(position="", ranges=None, cause="a list has no change log")
-
-    def now(self) -> datetime:
-        """Return this machine's time."""
-        return datetime.now(timezone.utc)
-
-    clock = now
-
-    def _of(self, within: KeyRange) -> list[Entry]:
-        low = "" if within.lower is None else str(within.lower[0])
-        high = None if within.upper is None else str(within.upper[0])
-        return [entry for entry in self._entries if entry.loc >= low and (high is None or entry.loc < high)]
-
-    def _hashes(self, entries: Sequence[Entry], but: Collection[str] = ()) -> list[int]:
-        import pyarrow as pa  # noqa: PLC0415
-
-        from airflow_sitemaps.sources import row_values  # noqa: PLC0415
-
-        if not entries:
-            return []
-        names = [name for name in ("loc", *FIELDS) if name not in but]
-        columns = [pa.array([getattr(entry, name) for entry in entries], pa.string()) for name in names]
-        return list(row_values.row_hashes(columns).to_pylist())
-
-    def _batch(self, rows: Sequence[tuple[int, Entry]]) -> pa.RecordBatch:
-        import pyarrow as pa  # noqa: PLC0415
-
-        from airflow_sitemaps.sources import row_values  # noqa: PLC0415
-
-        entries = [entry for _, entry in rows]
-        columns = {
-            "range": pa.array([number for number, _ in rows], pa.int32()),
-            "row_hash": pa.array(self._hashes(entries), pa.uint64()),
-            "key": pa.array([row_values.key_text((entry.loc,)) for entry in entries], pa.string()),
-            "loc": pa.array([entry.loc for entry in entries], pa.string()),
-        }
-        for name in self._fields:
-            columns[name] = pa.array([getattr(entry, name) for entry in entries], pa.string())
-        return pa.RecordBatch.from_pydict(columns)
 
 
 def _checked(pages: Sequence[object], where: str) -> tuple[Entry, ...]:

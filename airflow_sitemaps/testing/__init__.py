@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from itertools import count
 
+from airflow_sitemaps.sources.memory_source import MemorySource, MemorySourceConfig
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing.crawler import BrokenSitemapError, Crawl, crawl
-from airflow_sitemaps.testing.source import MemorySource, MemorySourceConfig
 
 __all__ = ["BrokenSitemapError", "Crawl", "FakeClock", "MemorySource", "MemorySourceConfig", "MemoryStore", "crawl"]
 

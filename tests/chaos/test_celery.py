@@ -15,8 +15,8 @@ import pytest
 
 from airflow_sitemaps import Guards, LocalStore, S3Store, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.testing import MemorySourceConfig
 from airflow_sitemaps.testing.crawler import crawl
-from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.chaos.zygote import BASE, rows_of
 from tests.support.airflow_processes import Airflow, running
 from tests.support.proxy import Spoil, proxy_to
@@ -50,7 +50,7 @@ from pathlib import Path
 from airflow.sdk import dag
 
 from airflow_sitemaps import Guards, S3Store, Section, ShardPolicy, Sitemap, SitemapTaskGroup
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.chaos.zygote import BASE, rows_of
 
 version = Path(os.environ["VERSION_FILE"]).read_text()

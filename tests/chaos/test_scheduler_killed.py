@@ -33,7 +33,7 @@ from datetime import timedelta
 from airflow.sdk import dag
 
 from airflow_sitemaps import S3Store, Section, ShardPolicy, Sitemap, SitemapTaskGroup
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.chaos.zygote import FREE, rows_of
 
 version = int(open(os.environ["VERSION_FILE"]).read())

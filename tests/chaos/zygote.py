@@ -17,7 +17,7 @@ from typing import Any
 
 from airflow_sitemaps import Guards, LocalStore, S3Store, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 
 FREE = Guards.disabled()
 BASE = "https://www.example.com/maps/"

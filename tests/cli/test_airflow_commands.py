@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FILE = """
 from airflow.sdk import DAG
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 
 def sitemap(name):
     rows = [{"id": 1, "loc": f"https://shop.example/{name}"}]

@@ -18,7 +18,7 @@ from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.templates import rendered
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=timezone.utc)
 

@@ -12,7 +12,7 @@ from airflow_sitemaps import Section, Sitemap
 from airflow_sitemaps.cli import main
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.stores.s3.client import connections
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.s3 import S3Server, moto_server
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from airflow_sitemaps.cli.commands import COMMANDS
 from airflow_sitemaps.cli.main import parser
 from airflow_sitemaps.pipeline.report import Report
 from airflow_sitemaps.stores.local import LocalStore
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Section, Sitemap

@@ -16,7 +16,7 @@ from airflow_sitemaps.pipeline.plan.section_planner import plan_section
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.protocol import feeds
 from airflow_sitemaps.protocol.columnar import batch
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.ledger.parts import lines, manifest_of, parts_read
 from tests.support.environment import BASE, World, row
 

@@ -14,7 +14,7 @@ from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.pipeline import rollback, stages
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.shards import range_actions
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.ledger.parts import lines, manifest_of
 from tests.support.environment import BASE, World, row
 

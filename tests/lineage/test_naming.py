@@ -16,7 +16,7 @@ from airflow_sitemaps import MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators import lineage
 from airflow_sitemaps.operators.lineage import DatasetName, database_of, file_of, parts_of
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.operators import base, crawls, verify
 from airflow_sitemaps.pipeline.request import SystemClock
 from airflow_sitemaps.search_engines import inspection
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from airflow_sitemaps.web_services import Quota
 from tests.metrics.openmetrics import Recorder
 from tests.support.airflow_db import run, states

@@ -11,7 +11,7 @@ from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics import stats_utils
 
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup, SitemapVerifyOperator
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import run, states
 from tests.support.otlp_backend import close_exporter
 

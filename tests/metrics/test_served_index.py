@@ -14,7 +14,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.plugin.dag_profiles import profile_of
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import run, states, xcom
 from tests.support.website import Page, serving
 

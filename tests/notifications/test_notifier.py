@@ -16,7 +16,7 @@ from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapNotifier, Site
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.notifications.message import HTML, SLACK, SUBJECT
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import run, states
 from tests.support.smtp_server import smtp_server
 from tests.support.website import Page, serving

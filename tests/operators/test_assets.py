@@ -15,7 +15,7 @@ from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.stores.s3 import S3Store
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 
 SECTIONS = [Section("products", MemorySourceConfig([]))]
 

@@ -25,7 +25,7 @@ from airflow_sitemaps import (
     SitemapTaskGroup,
 )
 from airflow_sitemaps.http import AccessRules, HttpClient
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import events, run, states
 from tests.support.bing import KEY, SITE, Bing, bing_date
 from tests.support.website import Page, respond, serving

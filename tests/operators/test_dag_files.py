@@ -18,7 +18,7 @@ from airflow_sitemaps.operators.plan import SitemapPlanOperator
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import ConcurrentRunsWarning, SitemapTaskGroup
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 
 DAGS = Path(__file__).parents[2] / "dags"
 

@@ -12,7 +12,7 @@ from airflow.sdk import DAG
 from airflow_sitemaps import AccessLog, Crawler, LocalStore, Section, Sitemap, SitemapFetchesOperator, SitemapTaskGroup
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.search_engines.fetches import record_of
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import run, states, xcom
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from airflow.sdk import DAG
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup
 from airflow_sitemaps.cli.main import main
 from airflow_sitemaps.operators.facts import PLAN_FACTS, REFUSED
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import run, states, xcom
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CAUSE = "Likely cause: all 1,200 URLs are on www.example.com; base_url is https://example.com/."
 CODE = """
 from airflow_sitemaps import LocalStore, Section, Sitemap
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 rows = [{"id": n, "loc": f"https://www.example.com/p/{n}"} for n in range(1_200)]
 sitemap = Sitemap(LocalStore("site", base_url="https://example.com/"), [Section("products", MemorySourceConfig(rows))])
 """

@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, XComNotFound
 
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapNotifier, SitemapTaskGroup
 from airflow_sitemaps.operators.publish import NoPlanError
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from airflow_sitemaps.shards.plan import Batch
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.stages import RunRequest

@@ -20,7 +20,7 @@ from airflow_sitemaps import (
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.search_engines.searchconsole import history
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import run, states, xcom
 from tests.support.website import Page, Site, serving
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap, report_text
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 
 URL = "https://www.example.com/"
 

@@ -25,7 +25,7 @@ from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import record_announced
 from airflow_sitemaps.search_engines.announcer import announced
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import events, run, states, xcom
 from tests.support.website import Page, Site, serving
 

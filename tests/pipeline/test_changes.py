@@ -14,8 +14,7 @@ from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.changes import TooManyChangesError, changes
 from airflow_sitemaps.pipeline.concurrency import inline
 from airflow_sitemaps.pipeline.state.repository import StateRepository
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
 from tests.support.environment import BASE, FREE, World, row
 
 

@@ -13,7 +13,7 @@ from lxml import etree
 from airflow_sitemaps import Section, Sitemap
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.protocol.feeds import FEED_ENTRIES, MEDIA_NAMESPACE, FeedText, newest_texts
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.environment import BASE, FREE, World, row
 
 VIDEO = {

@@ -14,8 +14,7 @@ from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError, RefusedError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards.guards import judgement
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
 from tests.support.environment import BASE, World, row
 
 

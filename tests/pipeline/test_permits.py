@@ -13,8 +13,7 @@ from airflow_sitemaps.errors import GuardError, StoreError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.request import RunRequest
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
 from tests.support.environment import BASE, row
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ from airflow_sitemaps.shards.plan import failures_of
 from airflow_sitemaps.stores.memory import MemoryObjects
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
-from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE, row
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from airflow_sitemaps.pipeline.plan import dry_run
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.stages import explain, plan
 from airflow_sitemaps.protocol.rules import RULES
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.simulated_source import SimulatedSourceConfig
 
 URL = "https://www.example.com/"

@@ -15,7 +15,7 @@ from airflow_sitemaps.pipeline import rollback
 from airflow_sitemaps.shards.manifest import Shard
 from airflow_sitemaps.shards.range_actions import DecisionContext, LayoutRange, decide
 from airflow_sitemaps.shards.ranges import Digest, KeyRange
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.ledger.parts import manifest_of
 from tests.support.environment import BASE, World, row
 

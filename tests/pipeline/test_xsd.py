@@ -12,8 +12,7 @@ from lxml import etree
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.protocol.gzip import decompress
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
 from tests.support.environment import BASE, FREE, row
 
 XSD = Path(__file__).parents[3] / "shared" / "xsd"

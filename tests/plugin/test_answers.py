@@ -16,7 +16,7 @@ from airflow_sitemaps.plugin.shard_map import EMPTY, KEPT, PENDING, WAITING, WRI
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.codec import decode_manifest, encode
 from airflow_sitemaps.shards.ranges import show
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.plugin_factories import NOW, add_asset, add_event, add_history, extra, manifest, report
 from tests.support.s3 import moto_server
 

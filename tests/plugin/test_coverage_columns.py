@@ -18,7 +18,7 @@ from airflow_sitemaps.search_engines.searchconsole import (
     SubmittedSitemap,
     observe,
 )
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.plugin_factories import NOW, add_asset, add_event
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from airflow_sitemaps.plugin.pages.announcements import RETURNED
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import sync
 from tests.support.plugin_factories import NOW, Ran, add_run, add_task
 

@@ -24,7 +24,7 @@ from airflow_sitemaps.plugin.events import StoreFacts
 from airflow_sitemaps.plugin.shard_map import read_map
 from airflow_sitemaps.plugin.state_reader import StateReader
 from airflow_sitemaps.plugin.urls import changes, of_generations, search
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.plugin_factories import NOW, Ran, add_asset, add_event, add_run, extra, report
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from airflow_sitemaps.pipeline import build, rollback
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, REPORTS
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StoreStates, read_state
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore

@@ -22,7 +22,7 @@ from airflow_sitemaps.pipeline.report import SectionReport, ShardCounts
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 from airflow_sitemaps.task_group import SitemapTaskGroup
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import sync
 from tests.support.plugin_factories import NOW, Ran, add_asset, add_dag, add_event, add_run, extra, report
 

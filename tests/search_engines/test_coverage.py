@@ -10,8 +10,7 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.search_engines import searchconsole
 from airflow_sitemaps.search_engines.searchconsole import COVERAGE, KEPT, SubmittedSitemap, history, observe
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
 
 if TYPE_CHECKING:
     import pytest

@@ -19,7 +19,7 @@ from airflow_sitemaps.ports import Overwrite, Requests
 from airflow_sitemaps.search_engines import fetches
 from airflow_sitemaps.search_engines.crawlers import BING, GOOGLE
 from airflow_sitemaps.search_engines.fetches import Fetches, late, lines, observe, record_of, summary_of
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.website import Page
 
 if TYPE_CHECKING:

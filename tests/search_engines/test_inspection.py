@@ -20,8 +20,7 @@ from airflow_sitemaps.search_engines import index_status, inspection, quota
 from airflow_sitemaps.search_engines.index_status import Observation, estimate, median, statuses
 from airflow_sitemaps.search_engines.inspection import shares
 from airflow_sitemaps.search_engines.searchconsole import GoogleInspector
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
 from airflow_sitemaps.web_services import NotAcceptedError, Quota
 from tests.support.website import Page, respond
 

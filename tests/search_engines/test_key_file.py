@@ -16,7 +16,7 @@ from airflow_sitemaps.search_engines.announcer import ChangeScope, announce
 from airflow_sitemaps.search_engines.indexnow import MAX_KEY_BYTES, IndexNow, key_files, key_reader, require_key_files
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.website import Page, Site
 
 if TYPE_CHECKING:

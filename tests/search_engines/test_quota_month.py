@@ -24,7 +24,7 @@ from airflow_sitemaps.search_engines import inspection, quota
 from airflow_sitemaps.search_engines.bing_webmaster import BingInspector
 from airflow_sitemaps.search_engines.index_status import history
 from airflow_sitemaps.search_engines.searchconsole import GoogleInspector
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from airflow_sitemaps.web_services import NotAcceptedError
 from tests.support.bing import KEY, Bing, bing_date
 from tests.support.website import Page, respond

@@ -14,7 +14,7 @@ from airflow_sitemaps import LocalStore, S3Store, Section, Sitemap, SitemapTaskG
 from airflow_sitemaps.errors import ConfigurationError, GuardError, SitemapError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.adoption import adopt
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.security.area import Area
 from tests.support.airflow_db import run, states
 

@@ -18,7 +18,7 @@ from airflow_sitemaps.errors import ManifestError, SitemapError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.manifest import Manifest
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.security.area import Area
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.protocol.lastmod import next_second
-from airflow_sitemaps.testing.row_columns import text
+from airflow_sitemaps.sources.memory_source import text_of
 from tests.simulation.dagfile import OBSERVED
 from tests.support.simulated_source import row_hashes
 
@@ -173,7 +173,7 @@ class DateOracle:
 
 def fingerprint(row: Mapping[str, Any], columns: tuple[str, ...]) -> int:
     """Return the fingerprint of a row, as a part records it."""
-    number = row_hashes([tuple(text(row[name]) for name in columns)])[0]
+    number = row_hashes([tuple(text_of(row[name]) for name in columns)])[0]
     return number - (1 << 64) if number >> 63 else number
 
 

@@ -19,8 +19,7 @@ from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.memory import MemoryObjects, MemoryStore
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

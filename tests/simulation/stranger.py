@@ -9,7 +9,7 @@ from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.simulation.dagfile import FREE
 from tests.simulation.faults import FaultyStore
 from tests.simulation.invariants import BrokenInvariantError

@@ -34,7 +34,7 @@ from airflow_sitemaps.shards import commit, range_actions, ranges, section_commi
 from airflow_sitemaps.shards.gone import GoneUrls, SectionMoves
 from airflow_sitemaps.shards.guards import judgement
 from airflow_sitemaps.shards.layout import shard_name
-from airflow_sitemaps.testing.source import MemorySource
+from airflow_sitemaps.testing import MemorySource
 from tests.simulation.history import simulate
 from tests.simulation.profile import Profile
 

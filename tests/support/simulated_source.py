@@ -15,10 +15,9 @@ import pyarrow as pa
 from airflow_sitemaps.ports import ChangeReading, Duplicate
 from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey
 from airflow_sitemaps.sources import row_values
+from airflow_sitemaps.sources.memory_source import MemorySource, MemorySourceConfig, Row, text_of
 from airflow_sitemaps.sources.queries.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
 from airflow_sitemaps.sources.row_values import LocMapping
-from airflow_sitemaps.testing.row_columns import text
-from airflow_sitemaps.testing.source import MemorySource, MemorySourceConfig, Row
 
 Change = tuple[int, Key | None]
 """An entry of a change log: a position and the key of a changed row; None for any row."""
@@ -114,7 +113,7 @@ class SimulatedSource(MemorySource):
         groups: dict[Any, list[list[str | None]]] = {}
         for row in config.rows:
             if None not in (row.get(config.group), *(row.get(name) for name in (*config.key_columns, *needed))):
-                groups.setdefault(row[config.group], []).append([text(row[name]) for name in needed])
+                groups.setdefault(row[config.group], []).append([text_of(row[name]) for name in needed])
         texts = {group: _members_text(members) for group, members in groups.items()}
         texts |= {group: EMPTY for group in groups if group == 0 or str(group).strip() in ("", "0")}
         whole = [None not in [row.get(name) for name in (*config.key_columns, *needed)] for row in config.rows]
@@ -124,7 +123,7 @@ class SimulatedSource(MemorySource):
         ]
 
     def _hashes(self, rows: Sequence[Row], names: Sequence[str]) -> list[int]:
-        return row_hashes([tuple(text(row.get(name)) for name in names) for row in rows])
+        return row_hashes([tuple(text_of(row.get(name)) for name in names) for row in rows])
 
     def _batch(self, found: Sequence[tuple[int, Row]]) -> pa.RecordBatch:
         self._config.before("batch")

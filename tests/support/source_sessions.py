@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from airflow_sitemaps.sources.session_factory import session_of
 from airflow_sitemaps.sources.sql import SqlSource
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support import transpiled
 from tests.support.databases import NAMES, Database, NotAvailable, database
 

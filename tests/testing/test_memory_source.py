@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from airflow_sitemaps.shards.ranges import KeyRange
-from airflow_sitemaps.testing import source
+from airflow_sitemaps.sources import memory_source
 from tests.support.simulated_source import SimulatedSourceConfig
 
 
 def test_a_key_that_changes_between_two_batches_does_not_change_the_order_of_the_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(source, "BATCH_ROWS", 1)
+    monkeypatch.setattr(memory_source, "BATCH_ROWS", 1)
     rows: list[dict[str, Any]] = [{"id": number, "loc": f"https://www.example.com/{number}"} for number in (1, 2, 3)]
 
     def before(operation: str) -> None:

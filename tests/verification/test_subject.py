@@ -15,7 +15,7 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.ports import Create, Overwrite
 from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.stores import azure, schemes
-from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig
 from airflow_sitemaps.verification import of_address, of_sitemap
 from tests.support.environment import BASE, World, row
 from tests.support.website import Page, serving

@@ -1,13 +1,14 @@
-"""A source in memory: a list of rows that a test may change at any time."""
+"""Rows in memory as a source: the pages of a ``ListSource``, or a list of rows that a test may change at any time."""
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from itertools import groupby
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -22,7 +23,6 @@ from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS, Observed
 from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.sources.source_settings import EntryColumns
-from airflow_sitemaps.testing.row_columns import iso, kind, lastmods, locs, priorities, text
 
 Row = Mapping[str, Any]
 BATCH_ROWS: Final = 65_536
@@ -99,7 +99,7 @@ class MemorySource(Source):
             next((row[name] for row in self._config.rows if row.get(name) is not None), None)
             for name in self._config.key_columns
         ]
-        return [f"{name} {kind(value)}" for name, value in zip(self._config.key_columns, values, strict=True)]
+        return [f"{name} {_kind(value)}" for name, value in zip(self._config.key_columns, values, strict=True)]
 
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
         """Return the keys at which new pieces begin.
@@ -145,7 +145,7 @@ class MemorySource(Source):
 
         Like the result of one statement, the rows stay in the order of their keys even if a key changes meanwhile.
         """
-        rows = [(index, dict(row)) for index, found in enumerate(self._rows_of(ranges)) for row in found]
+        rows = [(index, dict(row)) for index, piece in enumerate(self._rows_of(ranges)) for row in piece]
         for start in range(0, len(rows), BATCH_ROWS):
             yield self._batch(rows[start : start + BATCH_ROWS])
 
@@ -159,16 +159,16 @@ class MemorySource(Source):
         name = self._config.column("lastmod")
         if name is None:
             raise SourceConfigurationError(f"section {self._section!r}: a watermark needs a lastmod")
-        first = iso(since)[:19]
+        first = _iso(since)[:19]
         return [
             index
             for index, rows in enumerate(self._rows_of(ranges))
-            if any(iso(row[name])[:19] >= first for row in rows if row.get(name) is not None)
+            if any(_iso(row[name])[:19] >= first for row in rows if row.get(name) is not None)
         ]
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:
         """Return the URLs that several rows share, with their number of rows, the largest number first."""
-        counts = Counter(loc for loc in locs(self._config.loc, self._config.rows).to_pylist() if loc is not None)
+        counts = Counter(loc for loc in _locs(self._config.loc, self._config.rows).to_pylist() if loc is not None)
         shared = sorted(((rows, loc) for loc, rows in counts.items() if rows > 1), key=lambda pair: (-pair[0], pair[1]))
         return [Duplicate(loc=loc, rows=rows) for rows, loc in shared[:most]]
 
@@ -218,12 +218,12 @@ class MemorySource(Source):
         newest = None
         if (name := self._config.column("lastmod")) is not None:
             values = [row.get(name) for row in rows]
-            newest = max((iso(value) for value in values if value is not None), default=None)
+            newest = max((_iso(value) for value in values if value is not None), default=None)
         of_urgent = sum(self._hashes(rows, self._emitted(urgent=True))) if urgent else None
         return Digest.of(len(rows), newest, sum(self._hashes(rows, self._emitted())), of_urgent)
 
     def _hashes(self, rows: Sequence[Row], names: Sequence[str]) -> list[int]:
-        columns = [pa.array([text(row.get(name)) for row in rows], pa.string()) for name in names]
+        columns = [pa.array([text_of(row.get(name)) for row in rows], pa.string()) for name in names]
         return list(row_values.row_hashes(columns).to_pylist())
 
     def _batch(self, found: Sequence[tuple[int, Row]]) -> pa.RecordBatch:
@@ -233,7 +233,7 @@ class MemorySource(Source):
             "range": pa.array([index for index, _row in found], pa.int32()),
             "row_hash": pa.array(self._hashes(rows, self._emitted()), pa.uint64()),
             "key": pa.array([row_values.key_text(self._key(row)) for row in rows], pa.string()),
-            "loc": locs(config.loc, rows),
+            "loc": _locs(config.loc, rows),
         }
         if config.page_columns:
             columns["fingerprint"] = pa.array(self._hashes(rows, config.page_columns), pa.uint64())
@@ -242,9 +242,69 @@ class MemorySource(Source):
                 continue
             values = [row.get(column) for row in rows]
             if name == "lastmod":
-                columns[name] = lastmods(values, ZoneInfo(config.timezone))
+                columns[name] = _lastmods(values, ZoneInfo(config.timezone))
             elif name == "priority":
-                columns[name] = priorities(values)
+                columns[name] = _priorities(values)
             else:
-                columns[name] = pa.array([text(value) for value in values], pa.string())
+                columns[name] = pa.array([text_of(value) for value in values], pa.string())
         return pa.RecordBatch.from_pydict(columns)
+
+
+class ListSession(MemorySource):
+    """The ``Source`` of a ``ListSource``."""
+
+    digest_kind = "list/1"
+
+    def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
+        """Return every range, because a list is small and people edit its dates."""
+        return list(range(len(ranges)))
+
+
+def _kind(value: Any) -> str:
+    """Return the kind of a key's value: ``integer``, ``text``, or ``unknown`` for None."""
+    if value is None:
+        return "unknown"
+    return "integer" if isinstance(value, int) else "text"
+
+
+def _locs(loc: str, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
+    """Return the URLs of rows, from a column or a template."""
+    location = LocMapping(loc)
+    return location.expand(
+        {name: pa.array([text_of(row.get(name)) for row in rows], pa.string()) for name in location.columns}
+    )
+
+
+def text_of(value: Any) -> str | None:
+    """Return a value as the text of a column."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return _iso(value) if isinstance(value, date) else str(value)
+
+
+def _iso(value: Any) -> str:
+    """Return a lastmod in the form of the survey. Naive datetimes are in UTC."""
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+        return aware.astimezone(timezone.utc).isoformat()
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _lastmods(values: Sequence[Any], zone: ZoneInfo) -> pa.Array:
+    """Return a column of type timestamp, date32 or string: the type of all values, or string for mixed types."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {datetime}:
+        aware = [value.replace(tzinfo=zone) if value and not value.tzinfo else value for value in values]
+        return pa.array(aware, pa.timestamp("us", "UTC"))
+    if kinds == {date}:
+        return pa.array(values, pa.date32())
+    return pa.array([None if value is None else _iso(value) for value in values], pa.string())
+
+
+def _priorities(values: Sequence[Any]) -> pa.Array:
+    """Return a column of numbers, or of texts if any value is one."""
+    if any(isinstance(value, str) for value in values):
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
+    return pa.array([None if value is None else float(value) for value in values], pa.float64())
