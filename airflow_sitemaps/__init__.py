@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from airflow_sitemaps.operators.announcements import IndexNowOperator as IndexNowOperator
     from airflow_sitemaps.operators.announcements import SearchConsoleSubmitOperator as SearchConsoleSubmitOperator
     from airflow_sitemaps.operators.announcements import SitemapPingOperator as SitemapPingOperator
-    from airflow_sitemaps.operators.crawls import SitemapFetchesOperator as SitemapFetchesOperator
     from airflow_sitemaps.operators.decisions import Approval as Approval
     from airflow_sitemaps.operators.inspections import BingWebmasterOperator as BingWebmasterOperator
     from airflow_sitemaps.operators.inspections import SearchConsoleInspectOperator as SearchConsoleInspectOperator
+    from airflow_sitemaps.operators.inspections import SitemapFetchesOperator as SitemapFetchesOperator
     from airflow_sitemaps.operators.plan import SitemapPlanOperator as SitemapPlanOperator
     from airflow_sitemaps.operators.publish import SitemapPublishOperator as SitemapPublishOperator
     from airflow_sitemaps.operators.publish import SitemapRollbackOperator as SitemapRollbackOperator
@@ -78,9 +78,8 @@ _NAMES = {
     ),
     "notifications": "SitemapNotifier",
     "operators.announcements": "IndexNowOperator SearchConsoleSubmitOperator SitemapPingOperator",
-    "operators.crawls": "SitemapFetchesOperator",
     "operators.decisions": "Approval",
-    "operators.inspections": "BingWebmasterOperator SearchConsoleInspectOperator",
+    "operators.inspections": "BingWebmasterOperator SearchConsoleInspectOperator SitemapFetchesOperator",
     "operators.plan": "SitemapPlanOperator",
     "operators.publish": "SitemapPublishOperator SitemapRollbackOperator SitemapWriteOperator",
     "operators.verify": "SitemapFreshnessOperator SitemapVerifyOperator",

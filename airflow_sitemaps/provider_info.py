@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 _INTEGRATION: Final = "Sitemaps"
-_OPERATORS: Final = ("plan", "publish", "decisions", "verify", "announcements", "crawls", "inspections")
+_OPERATORS: Final = ("plan", "publish", "decisions", "verify", "announcements", "inspections")
 
 _OPTIONS: Final = {
     "metrics": "Whether the tasks send metrics to the backend of the section [metrics].",

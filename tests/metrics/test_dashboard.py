@@ -39,7 +39,7 @@ from airflow_sitemaps import (
     SitemapVerifyOperator,
 )
 from airflow_sitemaps.http import AccessRules, HttpClient
-from airflow_sitemaps.operators import base, crawls, verify
+from airflow_sitemaps.operators import base, inspections, verify
 from airflow_sitemaps.pipeline.request import SystemClock
 from airflow_sitemaps.search_engines import inspection
 from airflow_sitemaps.testing import MemorySourceConfig
@@ -296,7 +296,7 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
     monkeypatch.setenv("AIRFLOW_CONN_LOGS", f'{{"conn_type": "generic", "extra": {extra}}}')
     monkeypatch.setenv("AIRFLOW_CONN_BING_WEBMASTER_DEFAULT", json.dumps({"conn_type": "generic", "password": KEY}))
     monkeypatch.setattr(inspection, "Quota", lambda **settings: Quota(**{**settings, "pause_s": 0.0}))
-    for module in (base, crawls, verify):
+    for module in (base, inspections, verify):
         monkeypatch.setattr(module, "datetime", clock)
     recorder = Recorder(statsd)
     with serving() as server:
