@@ -151,7 +151,7 @@ class Month:
 
 def soak(hours: int, month: Month | None = None, every: int = DAY) -> dict[str, Any]:
     """So many hours. Raises AssertionError where the sitemap differs from the rows after the last one."""
-    from airflow_sitemaps.testing.crawler import crawl
+    from airflow_sitemaps.testing import crawl
 
     month = month or Month()
     marks, written, touched = [], 0, 0

@@ -28,7 +28,7 @@ CONTENT = {
     **{f"airflow_sitemaps/{folder}": "*.py" for folder in CODE.split()},
     "airflow_sitemaps": "*.py py.typed",
     "airflow_sitemaps/plugin/static": "airflow-sitemaps.js icon.svg icon-dark.svg",
-    "airflow_sitemaps/testing": "__init__.py crawler.py",
+    "airflow_sitemaps/testing": "__init__.py",
     "*.dist-info": "METADATA WHEEL RECORD entry_points.txt",
     "*.dist-info/licenses": "LICENSE",
 }

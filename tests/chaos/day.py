@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from airflow_sitemaps import S3Store, Section, Sitemap, SqlSource
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.plugin.test_verdict import of_table, table
 from tests.support.airflow_processes import running
 from tests.support.proxy import proxy_to

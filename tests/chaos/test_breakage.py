@@ -17,7 +17,7 @@ import pytest
 from airflow_sitemaps import LocalStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import SitemapError, SourceError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.chaos.test_kills import expected
 from tests.chaos.zygote import BASE, FREE, sitemap_of
 from tests.support.proxy import Spoil, proxy_to

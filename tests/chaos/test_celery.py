@@ -15,8 +15,7 @@ import pytest
 
 from airflow_sitemaps import Guards, LocalStore, S3Store, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.testing import MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import MemorySourceConfig, crawl
 from tests.chaos.zygote import BASE, rows_of
 from tests.support.airflow_processes import Airflow, running
 from tests.support.proxy import Spoil, proxy_to

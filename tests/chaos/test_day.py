@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.chaos.day import ROWS, SECTIONS, WAIT_S, Day, begun, now
 from tests.plugin.test_verdict import table
 from tests.support.proxy import Spoil

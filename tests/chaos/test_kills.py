@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps.stores.s3 import S3Store
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.chaos.zygote import BASE, rows_of
 from tests.support.proxy import Spoil, proxy_to
 from tests.support.repetition import LONG

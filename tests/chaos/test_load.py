@@ -16,7 +16,7 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
 from airflow_sitemaps.shards.ranges import Digest, KeyRange
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.chaos.test_kills import expected
 from tests.chaos.zygote import sitemap_of
 from tests.support.environment import World, row

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps import S3Store
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.chaos.test_kills import expected
 from tests.chaos.zygote import BASE
 from tests.support.airflow_processes import Airflow, running

@@ -17,8 +17,7 @@ from airflow_sitemaps.pipeline.publish import gone_urls
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards import gone, range_actions
-from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.support.environment import BASE, FREE, row
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.adoption import adopt
 from airflow_sitemaps.pipeline.state.identity import STATE_ID
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.testing import MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import MemorySourceConfig, crawl
 from tests.support.environment import BASE, World, row
 from tests.support.simulated_source import SimulatedSourceConfig
 

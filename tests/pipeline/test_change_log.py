@@ -17,8 +17,7 @@ from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.ranges import Known
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, crawl
 from tests.support import simulated_source
 from tests.support.environment import BASE, FREE, World, row
 from tests.support.observed_table import ObservedTable

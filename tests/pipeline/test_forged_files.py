@@ -17,7 +17,7 @@ from airflow_sitemaps.pipeline.state.identity import is_body, is_public_body
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.protocol.markup import with_comment
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.stores.test_local import damage, rotten
 from tests.support.environment import BASE, World, row

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow_sitemaps.testing.source import MemorySourceConfig
 
 from airflow_sitemaps import Section
 from airflow_sitemaps.errors import ConflictError
@@ -15,6 +14,7 @@ from airflow_sitemaps.pipeline import build, find, stages
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.layout import ShardPolicy
+from airflow_sitemaps.testing import MemorySourceConfig
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import World, row
 

@@ -11,8 +11,7 @@ from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.ranges import same_kinds
-from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.support.environment import BASE, FREE, row
 from tests.support.simulated_source import SimulatedSourceConfig
 

@@ -12,8 +12,7 @@ import pytest
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.protocol.reader import read
-from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.support.environment import BASE, FREE, row
 
 if TYPE_CHECKING:

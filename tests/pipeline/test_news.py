@@ -15,8 +15,7 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.report_text import lines
-from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.support.environment import BASE, row
 
 if TYPE_CHECKING:

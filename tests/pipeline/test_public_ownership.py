@@ -16,8 +16,7 @@ from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.state.identity import OWNER, STATE_ID
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.stores.memory import MemoryObjects
-from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.support.environment import BASE, FREE, World, row
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import failures_of
 from airflow_sitemaps.stores.memory import MemoryObjects
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.support.environment import BASE, row
 
 if TYPE_CHECKING:

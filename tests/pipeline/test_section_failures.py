@@ -23,8 +23,7 @@ from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.report_text import lines
 from airflow_sitemaps.shards.plan import SectionFailure
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.simulation.faults import Call, Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import BASE, row
 from tests.support.simulated_source import SimulatedSourceConfig

@@ -14,8 +14,7 @@ from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import commit_files
 from airflow_sitemaps.protocol.entry import MAX_INDEXES, PROFILES
 from airflow_sitemaps.protocol.reader import read
-from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from airflow_sitemaps.verification import of_sitemap, verifier
 from tests.support.environment import BASE, FREE, row
 

@@ -13,8 +13,7 @@ from airflow_sitemaps.errors import ConfigurationError, ConflictError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
-from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.simulation.faults import Call, Faults, FaultyStore
 from tests.support.environment import BASE, FREE, row
 

@@ -15,7 +15,7 @@ from airflow_sitemaps.pipeline.state import capability_probe
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.stores.memory import MemoryObjects
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.simulation.faults import Call, Fault, Faults, FaultyStore
 from tests.support.environment import World, row
 

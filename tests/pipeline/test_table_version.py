@@ -13,8 +13,7 @@ from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublis
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.state.repository import known_key
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, crawl
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import BASE, World, row
 from tests.support.observed_table import ObservedTable

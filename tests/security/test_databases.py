@@ -12,7 +12,7 @@ from airflow_sitemaps import Guards, LocalStore, Section, ShardPolicy, Sitemap, 
 from airflow_sitemaps.errors import SitemapError, SourceConfigurationError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards.ranges import KeyRange, cut
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.support.databases import NAMES, Database
 from tests.support.source_sessions import BACKENDS, SQL_BACKENDS, create, live, read, session
 

@@ -13,8 +13,7 @@ from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, RUNS
 from airflow_sitemaps.shards import codec, layout
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, crawl
 from tests.simulation.dagfile import GRACE, REWRITE_AFTER
 from tests.simulation.invariants import BrokenInvariantError
 from tests.simulation.ledger_oracle import BrokenLawError

@@ -28,8 +28,7 @@ from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.sources.columns import Observed
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.ledger.parts import lines
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 

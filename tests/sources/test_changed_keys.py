@@ -8,8 +8,7 @@ import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, crawl
 from tests.support.source_sessions import connected, create
 
 if TYPE_CHECKING:

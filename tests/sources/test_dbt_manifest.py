@@ -12,7 +12,7 @@ import pytest
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap, SqlSource
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 
 MANIFEST = Path(__file__).parent / "data/manifest.json"
 BASE = "https://www.example.com/"

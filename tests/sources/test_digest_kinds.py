@@ -8,7 +8,7 @@ from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap,
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.sources.dialects.base import Dialect
 from airflow_sitemaps.sources.dialects.postgresql import PostgreSQL
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.support.source_sessions import connected, create
 
 if TYPE_CHECKING:

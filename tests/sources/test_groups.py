@@ -17,7 +17,7 @@ from airflow_sitemaps.protocol.validator import Reciprocity
 from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources.queries import groups
 from airflow_sitemaps.sources.row_values import LocMapping
-from airflow_sitemaps.testing.crawler import Crawl, crawl
+from airflow_sitemaps.testing import Crawl, crawl
 from tests.support.simulated_source import SimulatedSourceConfig
 from tests.support.source_sessions import BACKENDS, create, live, session
 

@@ -15,7 +15,7 @@ import pytest
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards.ranges import KeyRange, cut
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.support.databases import HAS_CLICKHOUSE
 from tests.support.source_sessions import connected, create, live, session
 

@@ -14,7 +14,7 @@ from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap, SqlSource
 from airflow_sitemaps.errors import SitemapError, SourceConfigurationError, SourceError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards.ranges import KeyRange, cut
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.support.databases import NAMES
 from tests.support.source_sessions import BACKENDS, SQL_BACKENDS, create, live, session
 

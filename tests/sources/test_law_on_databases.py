@@ -26,8 +26,7 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.protocol.gzip import decompress
 from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, SAMPLES_PER_RULE
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, crawl
 from tests.support.databases import HAS_CLICKHOUSE
 from tests.support.file_checks import assert_no_error, assert_valid
 from tests.support.hostile_tables import TABLE, Filled, HostileTable, filled, tables

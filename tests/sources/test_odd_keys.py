@@ -13,7 +13,7 @@ from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap,
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards.ranges import KeyRange, cut
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.support.databases import NAMES
 from tests.support.source_sessions import BACKENDS, connected, create, live, read, session
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.support import databases
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap, SqlSource
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.protocol.rules import SAMPLE_LIMIT
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.support.source_sessions import BACKENDS, SQL_BACKENDS, create, live
 
 BASE = "https://www.example.com/"

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap, SqlSource
 from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.support.source_sessions import postgresql_in
 
 if TYPE_CHECKING:

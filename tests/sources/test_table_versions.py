@@ -10,7 +10,7 @@ from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap,
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.sources.queries.relation import is_fixed
 from airflow_sitemaps.sources.session import SqlSession
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import crawl
 from tests.support.databases import NAMES, Database
 from tests.support.source_sessions import live, session
 

@@ -23,8 +23,7 @@ from airflow_sitemaps.sources.queries import survey
 from airflow_sitemaps.sources.run_state import RunState
 from airflow_sitemaps.sources.session import SqlSession
 from airflow_sitemaps.sources.user_texts import name_parts
-from airflow_sitemaps.testing import MemorySource, MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import MemorySource, MemorySourceConfig, crawl
 from tests.sources.test_compiled import context_of
 from tests.support.databases import NAMES
 from tests.support.environment import row

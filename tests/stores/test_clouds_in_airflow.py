@@ -10,8 +10,7 @@ from airflow.sdk import DAG
 from airflow_sitemaps import Section, ShardPolicy, Sitemap, SitemapTaskGroup
 from airflow_sitemaps.operators.links import SitemapConsoleLink
 from airflow_sitemaps.pipeline.state.capability_probe import forget
-from airflow_sitemaps.testing import MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import MemorySourceConfig, crawl
 from tests.stores.conftest import BASE
 from tests.support.airflow_db import events, run, states
 

@@ -15,8 +15,7 @@ from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError,
 from airflow_sitemaps.stores.s3 import client
 from airflow_sitemaps.stores.s3.client import copy_as_on_r2
 from airflow_sitemaps.stores.s3.objects import S3Objects
-from airflow_sitemaps.testing import MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import MemorySourceConfig, crawl
 from tests.simulation.faults import Fault, Faults, FaultyStore
 from tests.stores.conftest import BASE
 from tests.support.proxy import Proxy, Spoil, proxy_to

@@ -23,7 +23,7 @@ from airflow_sitemaps.pipeline.state import capability_probe
 from airflow_sitemaps.ports import Create, ObjectStore, PutOutcomeError, Update
 from airflow_sitemaps.stores import open_area
 from airflow_sitemaps.stores.gcs import TIMEOUT_S, GCSStore, _failure
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import MemorySourceConfig, crawl
 from tests.stores.conftest import BASE
 from tests.support.gcs import GCSServer, gcs_server
 from tests.support.proxy import Spoil, proxy_to

@@ -11,8 +11,7 @@ from airflow_sitemaps.pipeline.changes import ages, compare
 from airflow_sitemaps.pipeline.find import find
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol import gzip
-from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from airflow_sitemaps.verification import of_sitemap
 from tests.stores.conftest import BASE
 from tests.support.environment import FREE

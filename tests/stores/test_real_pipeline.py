@@ -14,8 +14,7 @@ from airflow_sitemaps.errors import ConfigurationError, ConflictError, StoreErro
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.state.capability_probe import WORTH_ASKING, copies, forget
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.testing import MemorySourceConfig
-from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing import MemorySourceConfig, crawl
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 
 if TYPE_CHECKING:

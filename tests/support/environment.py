@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.testing.crawler import Crawl, crawl
+from airflow_sitemaps.testing import Crawl, FakeClock, crawl
 from tests.support.simulated_source import SimulatedSourceConfig
 
 if TYPE_CHECKING:
