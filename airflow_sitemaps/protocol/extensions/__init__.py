@@ -114,7 +114,7 @@ def _render(kind: str, given: list[Any], notes: FieldProblems, addresses: Addres
         elif isinstance(values, str) and kind == "images":
             records.append(FieldReader(name, {"loc": values}, notes, addresses, write_ignored))
         else:
-            notes.fault(f"{name} left out: it is {shown(values)}, not an object")
+            notes.faults.append(f"{name} left out: it is {shown(values)}, not an object")
     if kind == "images":
         return render_images(records, notes)
     if kind == "videos":

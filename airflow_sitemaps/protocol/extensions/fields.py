@@ -141,10 +141,6 @@ class FieldProblems:
     faults: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
 
-    def fault(self, what: str) -> None:
-        """Record a fault."""
-        self.faults.append(what)
-
 
 class Unusable(Exception):  # noqa: N818 - not an error: the part is left out, and its notes say why
     """A required field is missing or faulty, so the whole image, video, news or alternate is omitted."""
@@ -173,7 +169,7 @@ class FieldReader:
 
     def fault(self, name: str, what: str) -> None:
         """Record a fault of a field."""
-        self.notes.fault(f"{self.name}: {name} {what}")
+        self.notes.faults.append(f"{self.name}: {name} {what}")
 
     def wanted(self, name: str, label: str) -> bool:
         """Return whether a field that search engines ignore is present and to be written. Record its label."""
@@ -268,7 +264,9 @@ class FieldReader:
         """Record the fields that were not read: unknown or misspelled names."""
         unknown = [name for name in self.values if name not in self._read]
         if unknown:
-            self.notes.fault(f"{self.name}: left out unknown fields: {', '.join(map(shown, unknown[:_SHOWN_FIELDS]))}")
+            self.notes.faults.append(
+                f"{self.name}: left out unknown fields: {', '.join(map(shown, unknown[:_SHOWN_FIELDS]))}"
+            )
 
     def required(self, name: str, value: str | None) -> str:
         """Return the value of a field, or raise Unusable if it has none."""
@@ -278,7 +276,7 @@ class FieldReader:
 
     def unusable(self, what: str) -> Unusable:
         """Record why this part is omitted, and return the exception to raise."""
-        self.notes.fault(f"{self.name} left out: {what}")
+        self.notes.faults.append(f"{self.name} left out: {what}")
         return Unusable(what)
 
     def _string(self, name: str, what: str) -> str | None:

@@ -209,7 +209,7 @@ _TICKER: Final = re.compile(r"[^\W_]+:[^\W_]+")  # the XSD's class of word chara
 def render_articles(records: Sequence[FieldReader], notes: FieldProblems) -> str:
     """Return the element of the one article of a page. The fields are in the order of the XSD."""
     if len(records) > 1:
-        notes.fault(f"{len(records)} news objects: a URL is one article, the first is kept")
+        notes.faults.append(f"{len(records)} news objects: a URL is one article, the first is kept")
     try:
         return "".join(map(_article, records[:1]))
     except Unusable:

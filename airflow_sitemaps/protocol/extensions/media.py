@@ -18,7 +18,7 @@ MAX_IMAGES: Final = 1_000
 def render_images(records: Sequence[FieldReader], notes: FieldProblems) -> str:
     """Return the elements of all usable images, at most 1,000. The fields are in the order of the XSD."""
     if len(records) > MAX_IMAGES:
-        notes.fault(f"{len(records):,} images (limit {MAX_IMAGES:,}): the first {MAX_IMAGES:,} are kept")
+        notes.faults.append(f"{len(records):,} images (limit {MAX_IMAGES:,}): the first {MAX_IMAGES:,} are kept")
     return "".join(map(_image, records[:MAX_IMAGES]))
 
 
