@@ -424,7 +424,7 @@ class Site:
 
 
 def test_an_answer_about_other_guards_does_not_answer_for_the_canary(shop: Shop) -> None:
-    """A kept change is not asked about for a day, but broken pages are another question."""
+    """An answer settles its change for a day, but broken pages are another question."""
     site, before = Site(shop), list(shop.products)
     shop.guards = Guards(min_rows=20, canary=Canary(site=site, per_second=1e6))
     question = shop.refused()
