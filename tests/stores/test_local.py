@@ -15,10 +15,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from airflow_sitemaps.stores.schemes import open_area
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, ObjectStore, Overwrite, PutMode, PutOutcomeError, Update
+from airflow_sitemaps.stores import open_area
 from airflow_sitemaps.stores.local import BOOKS, LocalStore, objects
 from airflow_sitemaps.stores.local.files import ATTRIBUTE, SCRATCH, SCRATCH_AGE_S
 from airflow_sitemaps.stores.local.objects import LocalObjects
