@@ -327,8 +327,20 @@ class HttpClient:
         raise FetchError(f"{url}: the response is too large (limit {self.max_byte_size:,} bytes)")
 
 
+class _Response(http.client.HTTPResponse):
+    def _read_status(self) -> tuple[str, int, str]:
+        """Skip interim responses, such as 103 Early Hints (RFC 9110, 15.2). http.client itself skips only 100."""
+        while True:
+            version, status, reason = super()._read_status()  # type: ignore[misc]
+            if not 102 <= status < 200:
+                return version, status, reason
+            http.client.parse_headers(self.fp)
+
+
 class _Connection(http.client.HTTPConnection):
     """A connection to IP addresses that are already checked. TLS verifies the host name."""
+
+    response_class = _Response
 
     def __init__(self, destination: Destination, addresses: list[str], client: HttpClient, deadline: float) -> None:
         super().__init__(destination.host, destination.port)

@@ -198,7 +198,7 @@ def test_several_sitemaps_are_searched_at_the_same_time() -> None:
     together = threading.Barrier(3)
 
     def opened(_: Any) -> Any:
-        together.wait(timeout=5)
+        together.wait(timeout=120)
         raise OSError("down")
 
     sitemaps: Any = [
