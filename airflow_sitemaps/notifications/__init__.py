@@ -16,6 +16,7 @@ from airflow_sitemaps.airflow_compat import api_base_url
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.notifications import message
 from airflow_sitemaps.notifications.message import SitemapMessage
+from airflow_sitemaps.operators.base import own_name
 from airflow_sitemaps.operators.facts import FAILED, REFUSED
 from airflow_sitemaps.operators.links import run_page
 from airflow_sitemaps.operators.publish import NoPlanError, SitemapPublishOperator, SitemapRollbackOperator
@@ -126,13 +127,19 @@ class SitemapNotifier(BaseNotifier):
         return next((message.of_report(reference, link) for reference in returned), ended)
 
     def _pulled(self, context: Any, key: str, kinds: type | tuple[type, ...] = object) -> Iterator[Mapping[str, Any]]:
-        """Yield the XCom values of a key from the failed task, or else from the run's tasks of the sitemap, or of all."""
+        """Yield the XCom values of a key from the failed task, or else from the run's tasks of the sitemap, or of all.
+
+        What services answered to an announcement counts only if the run failed.
+        """
         dag, ti, task = context.get("dag"), context.get("ti"), context.get("task")
         tasks = getattr(dag, "tasks", ()) if task is None or context.get("exception") is None else (task,)
         addresses = {task.task_id: address for task in tasks if (address := _index_url(task))}
+        prefix = "" if context.get("exception") is not None or _is_failed(context) else "Sitemap"
         own = {task_id for task_id, address in addresses.items() if address == self.sitemap_name} or addresses
         for task in tasks if ti is not None else ():
             if task.task_id not in own or not issubclass(task.operator_class, kinds):
+                continue
+            if not own_name(task.operator_class).startswith(prefix):
                 continue
             value = None
             with suppress(Exception):  # there may be no XCom, or no access to it

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+def own_name(operator: type) -> str:
+    """Return the name of this package's class that an operator is, or of which it is a subclass."""
+    return next(kind.__name__ for kind in operator.__mro__ if kind.__module__.startswith("airflow_sitemaps."))
+
+
 class SitemapOperator(BaseOperator):
     """An operator that holds a sitemap. The SQL of its sources is a Jinja template, rendered when the task runs."""
 
@@ -41,8 +46,13 @@ class SitemapOperator(BaseOperator):
 
     @property
     def task_type(self) -> str:
-        """Return the name of this package's class, for a subclass too: the pages and queries know tasks by it."""
-        return next(kind.__name__ for kind in type(self).__mro__ if kind.__module__.startswith("airflow_sitemaps."))
+        """Return the name of this package's class, for a subclass too: the pages know tasks that are not mapped by it."""
+        return own_name(type(self))
+
+    @property
+    def operator_name(self) -> str:
+        """Return the name that Airflow's UI shows."""
+        return str(getattr(self, "custom_operator_name", type(self).__name__))
 
     def whole_number(self, name: str, value: Any) -> int:
         """Return an argument, which may be a rendered template, as a whole number, or raise ConfigurationError."""

@@ -109,7 +109,7 @@ def refusal_facts(error: Exception) -> dict[str, Any]:
 def failure_facts(error: Exception) -> dict[str, Any]:
     """Return why a task failed. Only this package's messages are included: a driver's message may contain secrets.
 
-    If only some sections failed, ``sections`` names each of them, and says of the first why it was not published.
+    If only some sections failed, ``sections`` names each of them, and the first ``MAX_LINES`` with the reason.
     """
     said = str(error)[:MAX_TEXT] if isinstance(error, SitemapError) else ""
     facts: dict[str, Any] = {"error": type(error).__name__, "message": said}

@@ -312,11 +312,12 @@ class SitemapRollbackOperator(SitemapOperator):
         Raises:
             AirflowFailException: The generation is no longer kept, or another deployment published last.
         """
-        from airflow_sitemaps.operators.plan import deployment
+        from airflow_sitemaps.operators.plan import deployment, listed
         from airflow_sitemaps.pipeline import stages
 
         with permanent_failures(context):
             generation = self.whole_number("generation", self.generation)
-            report = stages.rollback(self.sitemap, generation, origin=deployment())
+            allow = listed(context["params"].get("allow"))
+            report = stages.rollback(self.sitemap, generation, origin=deployment(), allow=allow)
         self.observe(report)
         return self.emit(context, report)

@@ -134,7 +134,9 @@ def without_spent(
 ) -> tuple[RunRequest, tuple[str, ...]]:
     """Return the request without permits that it used before (each is for one publication), with a warning for each."""
     published = published_sections(manifest)
-    used = [name for name, state in published.items() if request.asked_by and request.asked_by in state.permitted_by]
+    used = [
+        name for name, state in published.items() if request.asked_by and request.asked_by in state.permitted_requests
+    ]
     if not used or not request.allow:
         return request, ()
     names = sorted(names_of_permits(sitemap, manifest).difference(used))

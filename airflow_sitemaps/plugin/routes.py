@@ -83,13 +83,20 @@ Sitemap = Annotated[overview.Overview, Depends(sitemap_of)]
 
 
 def readable_dag(dag_id: str, readable: ReadableDags, user: GetUserDep) -> str:
-    """Return the DAG in the path. If the user may not read it or its runs, respond with 403, whether or not it exists."""
-    if dag_id not in readable or not may_use_runs(user, dag_id, "GET"):
+    """Return the DAG in the path. If the user may not read it, respond with 403, whether or not it exists."""
+    if dag_id not in readable:
         raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")
     return dag_id
 
 
 ReadableDag = Annotated[str, Depends(readable_dag)]
+
+
+def readable_runs(dag_id: ReadableDag, user: GetUserDep) -> str:
+    """Return the DAG in the path. If the user may not read its runs, respond with 403."""
+    if not may_use_runs(user, dag_id, "GET"):
+        raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")
+    return dag_id
 
 
 def validated(request: Request, etag: str, body: bytes | str) -> Response:
@@ -205,7 +212,10 @@ def sitemaps_of_dag(
 
 @router.get("/dags/{dag_id}/runs/{run_id}")
 def run_progress(
-    dag_id: ReadableDag, run_id: Annotated[str, Path(pattern=NO_NUL)], session: SessionDep, moment: Now
+    dag_id: Annotated[str, Depends(readable_runs)],
+    run_id: Annotated[str, Path(pattern=NO_NUL)],
+    session: SessionDep,
+    moment: Now,
 ) -> runs.RunProgress:
     """Return the progress of a run and what it published. The pages poll this route while the run is active."""
     run = dag_runs.runs_by_id(session, [(dag_id, run_id)]).get((dag_id, run_id))

@@ -72,12 +72,15 @@ async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *,
     if not chosen:
         return UrlSearches(results=[], note="No published sitemap serves this host." if everywhere else NOTHING)
     results, notes = [], []
-    searches = [asyncio.create_task(_one(states, sitemap, url)) for sitemap in chosen[:MAX_SITEMAPS]]
-    for one in searches:
-        try:
-            results.append(await one)
-        except StateUnavailableError as e:
-            notes.append(str(e))
+    two = asyncio.Semaphore(2)  # so that a search leaves threads to the other pages
+    searches = [_one(states, sitemap, url, two) for sitemap in chosen[:MAX_SITEMAPS]]
+    for outcome in await asyncio.gather(*searches, return_exceptions=True):
+        if isinstance(outcome, StateUnavailableError):
+            notes.append(str(outcome))
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        else:
+            results.append(outcome)
     if len(chosen) > MAX_SITEMAPS:
         notes.append(f"{len(chosen) - MAX_SITEMAPS:,} further sitemaps serve this host; search on their pages.")
     return UrlSearches(results=results, note=" ".join(notes))
@@ -94,7 +97,12 @@ def _host_of(url: str) -> str:
         return ""
 
 
-async def _one(states: StateReader, sitemap: Overview, url: str) -> SearchResult:
+async def _one(states: StateReader, sitemap: Overview, url: str, few: asyncio.Semaphore) -> SearchResult:
+    async with few:
+        return await _search(states, sitemap, url)
+
+
+async def _search(states: StateReader, sitemap: Overview, url: str) -> SearchResult:
     file = StateFile.of(sitemap.store, MANIFEST)
     _, live = await live_map(states, file, sitemap.snapshot.generation)
     manifest = cast("Manifest", live.manifest)  # the part of it that a search needs

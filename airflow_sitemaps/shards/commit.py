@@ -226,9 +226,7 @@ def rebase(
         before, now = base.sections.get(name), current.sections[name]
         if before is None:
             del sections[name]
-            warnings.append(
-                f"section {name!r}: run {current.run} published it first, and it stays as that run wrote it"
-            )
+            warnings.append(f"section {name!r}: another run published it first, and it stays as that run wrote it")
             continue
         if not _is_comparable(plan.sections[name], before, now):
             continue
@@ -240,7 +238,7 @@ def rebase(
     batches = tuple(batch for batch in plan.batches if batch.section in sections)
     fitted = replace(plan, sections=sections, batches=batches, warnings=(*plan.warnings, *warnings))
     kept = []
-    for receipt in receipts:
+    for receipt in (each for each in receipts if each.section in sections):
         places = moved.get(receipt.section, {})
         pieces = {places[at]: pieces for at, pieces in receipt.pieces.items() if at in places}
         kept.append(replace(receipt, pieces=pieces) if receipt.section in moved else receipt)

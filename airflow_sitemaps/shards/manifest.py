@@ -195,7 +195,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
         days: What it listed on each day with a change, by date (ISO), of the last seven days.
         known: How far its table was read, for the next survey. Default: None, the next run surveys every range.
         dated_at: Time of the latest run or rollback that changed it, if its dates are observed or compared. Default: None.
-        permitted_by: Requests whose permits let changes pass, oldest first, at most ``shards.section_commit.REQUESTS``.
+        permitted_requests: Requests whose permits let changes pass, oldest first, at most ``shards.section_commit.REQUESTS``.
         question: The last question about a refused change since its last run without a refusal. Default: None.
     """
 
@@ -212,7 +212,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
     samples: Mapping[str, tuple[str, ...]] = {}
     days: Mapping[str, Day] = {}
     known: Known | None = None
-    permitted_by: tuple[str, ...] = ()
+    permitted_requests: tuple[str, ...] = ()
     dated_at: Moment | None = None
     question: Question | None = None
 

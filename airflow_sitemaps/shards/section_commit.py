@@ -68,7 +68,7 @@ def next_section(
         samples=_samples(old, plan, staged, shards),
         days=old.days if old is not None else {},
         known=plan.known_of(shards),
-        permitted_by=old.permitted_by if old is not None else (),
+        permitted_requests=old.permitted_requests if old is not None else (),
         question=old.question if old is not None else None,
         dated_at=max(ledger.at, (old and old.dated_at) or ledger.at)
         if ledger and (ledger.dates or ledger.compared)
@@ -116,7 +116,10 @@ def repaired(old: SectionManifest, plan: Plan, facts: CommitFacts, generation: i
         else shard
         for shard in old.shards
     )
-    return old if shards == old.shards else replace(old, shards=shards, changed_in=generation, question=None)
+    if shards == old.shards:
+        return old
+    question = None if old.question is not None and old.question.is_open(facts.now) else old.question
+    return replace(old, shards=shards, changed_in=generation, question=question)
 
 
 def _samples(
@@ -148,10 +151,10 @@ def with_permits(old: SectionManifest | None, new: SectionManifest, plan: Plan, 
     if not guards:
         return new
     after = _after_permits(new, guards, facts.now)
-    if after is old:
+    if after is old or not plan.asked_by:
         return after
-    earlier = [request for request in after.permitted_by if request != plan.asked_by]
-    return replace(after, permitted_by=(*earlier, plan.asked_by)[-REQUESTS:])
+    earlier = [request for request in after.permitted_requests if request != plan.asked_by]
+    return replace(after, permitted_requests=(*earlier, plan.asked_by)[-REQUESTS:])
 
 
 def _after_permits(section: SectionManifest, guards: Collection[str], now: datetime) -> SectionManifest:

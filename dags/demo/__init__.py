@@ -1,1 +1,1 @@
-"""A demonstration that needs only this package: real places, an embedded warehouse, S3 in this process, Airflow."""
+"""A demonstration on this machine: real places, an embedded warehouse, S3 in this process, Airflow."""

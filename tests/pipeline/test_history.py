@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_sitemaps import Guards
-from airflow_sitemaps.errors import ConfigurationError, GuardError
+from airflow_sitemaps.errors import ConfigurationError, GuardError, OwnershipError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.adoption import adopt
 from airflow_sitemaps.ports import Overwrite
@@ -171,3 +171,16 @@ def test_a_rollback_puts_lost_and_overwritten_files_again(world):
     world.store.public.delete("pages-00002.xml.gz")
     stages.rollback(world.sitemap(), 1, clock=world.clock)
     assert world.crawl().entries() == first.entries()
+
+
+def test_a_rollback_replaces_no_file_of_another_pipeline(world):
+    world.build()
+    world.rows[0]["priority"] = 0.3
+    world.build()
+    world.store.public.put(
+        "pages-00002.xml.gz", b"theirs", mode=Overwrite(), content_type="text/plain", metadata={"state-id": "another"}
+    )
+    before = world.public()
+    with pytest.raises(OwnershipError, match="pages-00002"):
+        stages.rollback(world.sitemap(), 1, clock=world.clock)
+    assert world.public() == before

@@ -236,3 +236,16 @@ def test_lost_files_of_a_sitemap_past_its_age_are_put_again(clock: FakeClock, na
     assert paper.store.public.objects[name].body == body
     assert any("every row of the sitemap is past its age" in warning for warning in report.warnings)
     assert build(sitemap, clock=clock).result == "unchanged"
+
+
+def test_a_retired_section_stays_if_every_other_row_is_past_its_age(clock: FakeClock) -> None:
+    paper = Paper([article(key, clock, timedelta(days=9)) for key in range(5)], clock)
+    sitemap = paper.sitemap()
+    build(sitemap, clock=clock)
+    published = dict(paper.store.public.objects)
+    rest = replace(sitemap, sections=sitemap.sections[1:], retired=[sitemap.sections[0].name])
+    for _ in range(2):
+        report = build(rest, clock=clock)
+        assert report.result == "unchanged"
+        assert any("every row of the sitemap is past its age" in warning for warning in report.warnings)
+    assert paper.store.public.objects == published

@@ -408,6 +408,12 @@ def test_a_repaired_file_closes_the_question_and_the_next_run_asks_again(shop: S
     _, asked = shop.run()
     assert list(asked) == ["products"]
 
+    shop.answer(asked["products"], is_allowed=False)
+    del shop.store.public.objects[name]
+    shop.run()
+    assert name in shop.store.public.objects
+    assert not shop.run()[1], "an answered question stays answered for a day"
+
 
 class Site:
     """A website whose pages answer, those that were never listed and those of ``broken`` with 404."""

@@ -393,3 +393,13 @@ def test_a_missing_receipt_after_a_section_was_left_out_is_named_by_its_batch(sh
     last = planned.plan.batches[-1]
     with pytest.raises(IncompleteError, match=f"the first is batch {last.number} of section '{last.section}'"):
         stages.publish(sitemap, planned.key, [], failures=[left_out], clock=shop.clock)
+
+
+def test_a_database_that_is_down_for_a_moment_is_left_to_airflows_retry_though_a_feed_is_due(shop: Shop) -> None:
+    """A report of a partly published run would end the task without a retry."""
+    sitemap = replace(shop.sitemap(), sections=shop.sitemap().sections[:1], retired=["posts"], feeds=["atom"])
+    build(sitemap, allow=["vanished"], clock=shop.clock)
+    shop.clock.advance(timedelta(days=4))
+    shop.fail("survey", SourceError("the database is down"))
+    with pytest.raises(SourceError, match="the database is down"):
+        build(replace(sitemap, recent=timedelta(days=1)), clock=shop.clock)

@@ -195,7 +195,7 @@ def test_what_takes_long_runs_beside_the_event_loop(
 
 def test_several_sitemaps_are_searched_at_the_same_time() -> None:
     """One after the other, five stores that hang would take longer than the page waits."""
-    together = threading.Barrier(3)
+    together = threading.Barrier(2)
 
     def opened(_: Any) -> Any:
         together.wait(timeout=120)
@@ -206,12 +206,12 @@ def test_several_sitemaps_are_searched_at_the_same_time() -> None:
             snapshot=SimpleNamespace(published=True, generation=1), hosts={"content.example"},
             store=StoreFacts(state_url=f"s3://shop-{number}/state"), known=SimpleNamespace(event=None),
         )
-        for number in range(3)
+        for number in range(2)
     ]  # fmt: skip
     found = asyncio.run(search(StateReader(opened=opened), sitemaps, f"{BASE}p/1", everywhere=True))
 
     assert found.results == []
-    assert [found.note.count(text) for text in ("shop-0", "shop-1", "shop-2", "down")] == [1, 1, 1, 3]
+    assert [found.note.count(text) for text in ("shop-0", "shop-1", "down")] == [1, 1, 2]
 
 
 def test_no_sitemap_serves_another_host(admin: Client, published: str) -> None:

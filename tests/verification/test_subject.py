@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps import LocalStore, MemoryStore, Section, Sitemap
+from airflow_sitemaps import LocalStore, MemoryStore, Section, Sitemap, verification
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules, Fetched, HttpClient
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.ports import Create, Overwrite
 from airflow_sitemaps.protocol import gzip
-from airflow_sitemaps.stores import azure, schemes
+from airflow_sitemaps.stores import azure
 from airflow_sitemaps.testing import MemorySourceConfig
 from airflow_sitemaps.verification import of_address, of_sitemap
 from tests.support.environment import BASE, World, row
@@ -189,10 +189,10 @@ def test_a_container_of_an_account_is_searched_for_an_index(monkeypatch: pytest.
     opened = []
 
     def open_area(url: str, conn_id: str | None) -> Any:
-        opened.append(azure.parsed(url, where="the address").url)
+        opened.append(azure.AzureBlobStore.parsed(url, where="the address").url)
         return area
 
-    monkeypatch.setattr(schemes, "open_area", open_area)
+    monkeypatch.setattr(verification, "open_area", open_area)
     address = "az://acme.blob.core.windows.net/maps"
     assert of_address(address + end).addresses == (area.url("sitemap.xml"),)
     assert set(opened) == {address + "/"}

@@ -74,29 +74,21 @@ export const zone = (): string | undefined => {
   }
 };
 
+const MINUTE = { day: "numeric", hour: "2-digit", minute: "2-digit", month: "short" } as const;
+
+const written = (iso: string | number | null | undefined, options: Intl.DateTimeFormatOptions): string => {
+  const moment = new Date(iso ?? "");
+  return Number.isNaN(moment.getTime()) ? "–" : new Intl.DateTimeFormat("en-GB", options).format(moment);
+};
+
 /** A moment with its zone: `20 Nov 2026, 11:06 UTC`. A date is the same day in every zone: `20 Nov 2026`. */
 export const when = (iso: string | number | null | undefined, timeZone = zone()): string => {
-  if (iso === null || iso === undefined || iso === "") return "–";
-  const moment = new Date(iso);
-  if (Number.isNaN(moment.getTime())) return "–";
-  if (/^\d{4}-\d\d-\d\d$/u.test(String(iso))) return moment.toLocaleDateString("en-GB", { dateStyle: "medium", timeZone: "UTC" });
-  return new Intl.DateTimeFormat("en-GB", {
-    day: "numeric",
-    hour: "2-digit",
-    minute: "2-digit",
-    month: "short",
-    timeZone,
-    timeZoneName: "short",
-    year: "numeric",
-  }).format(moment);
+  const isDate = /^\d{4}-\d\d-\d\d$/u.test(String(iso));
+  return written(iso, isDate ? { dateStyle: "medium", timeZone: "UTC" } : { ...MINUTE, timeZone, timeZoneName: "short", year: "numeric" });
 };
 
 /** A moment without year and zone, for axes: `20 Nov, 11:06`. */
-export const shortly = (iso: string | undefined, timeZone = zone()): string => {
-  const moment = new Date(iso ?? "");
-  if (Number.isNaN(moment.getTime())) return "–";
-  return new Intl.DateTimeFormat("en-GB", { day: "numeric", hour: "2-digit", minute: "2-digit", month: "short", timeZone }).format(moment);
-};
+export const shortly = (iso: string | undefined, timeZone = zone()): string => written(iso, { ...MINUTE, timeZone });
 
 /** A text from any source. Line breaks stay; other control characters, and those that turn text round, are replaced. */
 export const visible = (text: string): string =>

@@ -86,7 +86,10 @@ def make_plan(
     asked = to_ask(manifest, plan.refusals, started) if request.asks else ()
     written = {**plan.sections, **{name: plan.refused[name] for name in asked if name in plan.refused}}
     plan = replace(plan, batches=make_batches(written, request.batch_rows))
-    if surveyed.errors and not whole.refusals and not plan.changes:
+    # The error of the only section is raised, so that Airflow tries again, unless lost files are to be put again at once.
+    is_alone = not surveyed.plans and len(surveyed.errors) == 1
+    is_idle = not (plan.repairs_elsewhere or plan.index_drift) if is_alone else not (whole.refusals or plan.changes)
+    if surveyed.errors and is_idle:
         error = next(iter(surveyed.errors.values()))
         error.sections = tuple(surveyed.errors)
         raise error

@@ -75,9 +75,9 @@ def make_draft(
     rows = sum(section.rows for section in manifest.sections.values())
     if old is not None and rows and rows == sum(section.expired_rows for section in manifest.sections.values()):
         given = plan = plan.without(plan.sections)
-        if not plan.changes:
-            return plan, old, refusals, (_PAST_ITS_AGE,)
         manifest, receipts, past = next_manifest(old, plan, (), facts), (), (_PAST_ITS_AGE,)
+        if not plan.changes or not any(True for section in manifest.sections.values() for _ in section.files()):
+            return plan, old, refusals, past
     gone_warnings: tuple[str, ...] = ()
     if sitemap.gone is not None:
         manifest, gone_warnings = with_gone_urls(opened, old, manifest, plan, receipts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from airflow_sitemaps.pipeline.publish.publisher import finish, put_manifest
 from airflow_sitemaps.pipeline.report import Report, make_report
 from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
-from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner
+from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner, check_stamp
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
 from airflow_sitemaps.shards.commit import complete, first_serial
 from airflow_sitemaps.shards.guards.judgement import day_of, recent_days
@@ -34,18 +35,21 @@ def rollback(
     generation: int,
     *,
     origin: str = "",
+    allow: Sequence[str] = (),
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = QUIET,
 ) -> Report:
     """Publish an earlier generation again, as a new one. Files that another program changed or deleted are put again.
 
     The next run surveys the source as usual and publishes the source's state at that time. Pause the DAG, or correct
-    the source first. ``origin`` is the deployment that rolls back. Default: "", not known.
+    the source first. ``origin`` is the deployment that rolls back; the permit ``moved`` in ``allow`` lets one roll back that
+    did not publish last. Default: "", not known.
 
     Raises:
         ConfigurationError: The generation is not kept.
         ConflictError: Another run committed first.
         GuardError: Another deployment published last.
+        OwnershipError: Another pipeline replaced a file.
     """
     started = clock.now()
     opened = OpenSitemap.of(sitemap, clock, progress)
@@ -58,7 +62,7 @@ def rollback(
     check_owner(sitemap, current.manifest)
     run = new_run(clock)
     if origin:
-        check_origin(current.manifest, origin, (), run=run)
+        check_origin(current.manifest, origin, allow, run=run)
     if not current.manifest.promoted:
         promoted = roll_forward(opened, current)
         if promoted.manifest.generation != current.manifest.generation:
@@ -71,6 +75,9 @@ def rollback(
     earlier = _earlier(opened.state, old, generation)
     facts = commit_facts(opened, old)
     drifted = public_files.repairs(opened.store, old, {}, public_files.look(opened.store))
+    for name in (file.name for file in drifted if file.found_etag is not None):
+        if (info := opened.store.public.head(name)) is not None:
+            check_stamp(opened.store.public.url(name), info, old)
     etags = {**facts.index_etags, **{file.name: file.found_etag for file in drifted}}
     facts = dataclasses.replace(facts, index_etags=etags)
     manifest = attach(opened, old, rolled_back(old, earlier, facts, run), facts)
@@ -175,7 +182,7 @@ def _section(
         next_serial=serial,
         days=days,
         known=then.known and Known(surveyed_at=then.known.surveyed_at, position=then.known.position),
-        permitted_by=(now or then).permitted_by,
+        permitted_requests=(now or then).permitted_requests,
         question=None,
         # Crawlers know what is rolled back: its URLs are not new in the next run. Compared dates are still as read then.
         dated_at=then.dated_at if compared else rolled_back_at,

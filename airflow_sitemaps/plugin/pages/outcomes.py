@@ -312,7 +312,7 @@ def report_outcome(summary: RunSummary, run: RunState) -> RunOutcome | None:
 
 
 def _reasons(failure: Mapping[str, Any]) -> list[str]:
-    """Return why a task failed; for a run that could not publish some sections, why the first that no guard refused failed."""
+    """Return why a task failed; for a run that could not publish some sections, why those failed that no guard refused."""
     sections = [mapping(section) for section in items(failure.get("sections"))]
     if not sections:
         return [why(failure)]
