@@ -289,7 +289,7 @@ def reasons_of(ti: Any, planner_id: str, writer_id: str, receipts: Sequence[str]
 
 
 class SitemapRollbackOperator(SitemapOperator):
-    """Publish an earlier generation again, as a new generation.
+    """Publish an earlier generation again, as a new generation. The DAG param ``allow`` may hold the permit ``moved``.
 
     Args:
         sitemap: The sitemap.

@@ -82,7 +82,7 @@ def sitemap_of(asset: Asset, session: SessionDep, readable: ReadableDags, moment
 Sitemap = Annotated[overview.Overview, Depends(sitemap_of)]
 
 
-def readable_dag(dag_id: str, readable: ReadableDags, user: GetUserDep) -> str:
+def readable_dag(dag_id: str, readable: ReadableDags) -> str:
     """Return the DAG in the path. If the user may not read it, respond with 403, whether or not it exists."""
     if dag_id not in readable:
         raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")

@@ -182,3 +182,4 @@ def test_another_deployment_rolls_nothing_back() -> None:
     with pytest.raises(GuardError, match=f"by the deployment {PRODUCTION}, and this run is of {STAGING}"):
         stages.rollback(shop.sitemap(), 1, origin=STAGING, clock=shop.clock)
     assert stages.rollback(shop.sitemap(), 1, origin=PRODUCTION, clock=shop.clock).generation == 3
+    assert stages.rollback(shop.sitemap(), 2, origin=STAGING, allow=["moved"], clock=shop.clock).generation == 4

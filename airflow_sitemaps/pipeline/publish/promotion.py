@@ -77,10 +77,8 @@ def promote(
             now = opened.state.current()
             if now is None or _number(now) != _number(current):
                 raise
-            current, fresh = (
-                now,
-                False,
-            )  # a question was opened or closed: the manifest is another, its files are the same
+            # A question was opened or closed: the manifest is another, and its files are the same.
+            current, fresh = now, False
     raise ConflictError(
         f"questions about generation {current.manifest.generation} were opened or closed {RACES} times while it was being "
         "promoted; run again"

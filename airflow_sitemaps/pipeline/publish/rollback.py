@@ -42,8 +42,8 @@ def rollback(
     """Publish an earlier generation again, as a new one. Files that another program changed or deleted are put again.
 
     The next run surveys the source as usual and publishes the source's state at that time. Pause the DAG, or correct
-    the source first. ``origin`` is the deployment that rolls back; the permit ``moved`` in ``allow`` lets one roll back that
-    did not publish last. Default: "", not known.
+    the source first. ``origin`` is the deployment that rolls back (default: "", not known). The permit ``moved`` in
+    ``allow`` lets one roll back that did not publish last.
 
     Raises:
         ConfigurationError: The generation is not kept.
