@@ -152,7 +152,7 @@ class SqlSession:
     def _versions(self, relations: Sequence[Relation]) -> list[str | None]:
         """Return the version of the rows of relations over the session's table, read by one statement."""
         table = relations[0].table
-        if table is None:
+        if table is None or not self.context.dialect.keeps_versions:
             return [None] * len(relations)
         try:
             with self.transaction("reading the table's version") as connection:

@@ -293,6 +293,11 @@ class Dialect(ValueSql):
             for entry in cursor.description or ()
         ]
 
+    @property
+    def keeps_versions(self) -> bool:
+        """Whether the database keeps versions of tables. If not, no transaction begins to read one."""
+        return type(self).table_version is not Dialect.table_version
+
     def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
         """Return an exact version of a table, or None if the database keeps none. Equal versions mean equal rows."""
         return None

@@ -134,6 +134,11 @@ class PostgreSQL(Dialect):
     def own_reader(self, context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
         return postgresql_readers.opened(context, engine)
 
+    def begin(self, connection: sa.Connection) -> None:
+        """Set the session's formats and begin its read-only transaction, by one request besides the user's statements."""
+        for sql in (*self.users_sql, "; ".join((*self.session_sql, *self.begin_sql))):
+            connection.exec_driver_sql(sql)
+
     def oldest_transaction(self, connection: sa.Connection) -> OpenTransaction | None:
         """Return the transaction that holds back ``pg_snapshot_xmin``."""
         row = connection.execute(sa.text(OLDEST_TRANSACTION)).first()
