@@ -302,6 +302,13 @@ class Dialect(ValueSql):
         """Return an exact version of a table, or None if the database keeps none. Equal versions mean equal rows."""
         return None
 
+    def share(self, connection: sa.Connection, table: str | None, column: str, values: Sequence[object]) -> float:
+        """Return the share of a table's rows with one of some values, by its statistics, or 0 if they are unknown.
+
+        ``column`` is its name in SQL.
+        """
+        return 0.0
+
     def scanned_bytes(self, connection: sa.Connection, statement: Statement) -> int:
         """Return the bytes that a query will scan, for a database that ``estimates_scans``."""
         raise NotImplementedError(self.name)

@@ -13,6 +13,7 @@ from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects import postgresql_readers
 from airflow_sitemaps.sources.dialects.base import Dialect, OpenTransaction, are_exact_doubles
 from airflow_sitemaps.sources.driver import Binds, Rows, Statement, guarded, named_cursor
+from airflow_sitemaps.sources.user_texts import name_parts
 
 if TYPE_CHECKING:
     from airflow_sitemaps.shards.ranges import Key
@@ -57,6 +58,13 @@ IDENTITY = """
 SELECT c.oid, CASE WHEN c.relkind = 'v' THEN pg_get_viewdef(c.oid) END,
   ARRAY(SELECT CAST(relid AS oid) FROM pg_catalog.pg_partition_tree(c.oid) ORDER BY 1)
 FROM pg_catalog.pg_class c WHERE c.oid = to_regclass(:relation)
+"""
+SHARE = """
+SELECT MAX(total) FROM (SELECT SUM(common.share) AS total FROM pg_catalog.pg_class c
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  JOIN pg_catalog.pg_stats s ON s.schemaname = n.nspname AND s.tablename = c.relname AND s.attname = :column
+  CROSS JOIN unnest(CAST(CAST(s.most_common_vals AS text) AS text[]), s.most_common_freqs) AS common (value, share)
+WHERE c.oid = to_regclass(:relation) AND common.value = ANY(:given) GROUP BY s.inherited) totals
 """
 OLDEST_TRANSACTION = """
 SELECT CAST(l.transactionid AS text),
@@ -138,6 +146,13 @@ class PostgreSQL(Dialect):
         """Set the session's formats and begin its read-only transaction, by one request besides the user's statements."""
         for sql in (*self.users_sql, "; ".join((*self.session_sql, *self.begin_sql))):
             connection.exec_driver_sql(sql)
+
+    def share(self, connection: sa.Connection, table: str | None, column: str, values: Sequence[object]) -> float:
+        if table is None:
+            return 0.0
+        name = column[1:-1].replace('""', '"') if column.startswith('"') else column.lower()
+        given = {"relation": self.table_name(name_parts(table)), "column": name, "given": list(map(str, values))}
+        return connection.execute(sa.text(SHARE), given).scalar_one() or 0.0
 
     def oldest_transaction(self, connection: sa.Connection) -> OpenTransaction | None:
         """Return the transaction that holds back ``pg_snapshot_xmin``."""

@@ -26,6 +26,8 @@ EQUALITY: Final = re.compile(
 )
 LOOSER: Final = re.compile(r"(?<![^\W\d])(?:or|xor)\b|\|\||\?|--|/\*|#", re.IGNORECASE)
 """What binds looser than AND, even after a number (``1OR``), or hides the text after it."""
+NEARLY_ALL: Final = 0.95
+"""From this share of a table's rows on, a shared survey digests the other rows too."""
 DIFFERING: Final = ("where", "parameters", "loc", "key")
 """Settings that siblings may write differently: the equality, its value, and the fixed text of a template."""
 
@@ -116,7 +118,7 @@ def take(
     Raises:
         SourceError: The key's type refuses a boundary, or one row may belong to two of the sources.
     """
-    whole, values, places = _together(context, siblings)
+    whole, values, places = _together(context, connection, siblings)
     ranks = _ranks(
         context, connection, [key for own in ranges for within in own for key in (within.lower, within.upper)]
     )
@@ -137,9 +139,13 @@ def take(
 
 
 def _together(
-    context: QueryContext, siblings: Sequence[SourceSettings]
+    context: QueryContext, connection: sa.Connection, siblings: Sequence[SourceSettings]
 ) -> tuple[QueryContext, survey.Values, list[int]]:
-    """Return a context of the rows of all siblings, the values that distinguish them, and the position of each one's."""
+    """Return a context of the rows of all siblings, the values that distinguish them, and the position of each one's.
+
+    If the values are those of nearly all rows, the context's relation has all rows: a comparison of each row with a list of
+    values costs more than to digest the few others.
+    """
     equalities = [equality for each in siblings if (equality := equality_of(each.where)) is not None]
     first = equalities[0]
     parameters = {name: value for name, value in (siblings[0].parameters or {}).items() if name != first.name}
@@ -152,9 +158,10 @@ def _together(
             parameters[name] = value
         texts.setdefault(value, equality.value if equality.name is None else f":{name}")
         given.append(value)
-    where = f"{first.column} IN ({', '.join(texts.values())})"
-    if first.rest:
-        where += f" AND {first.rest}"
+    conditions = [first.rest] if first.rest else []
+    if context.dialect.share(connection, siblings[0].table, first.column, list(texts)) < NEARLY_ALL:
+        conditions.insert(0, f"{first.column} IN ({', '.join(texts.values())})")
+    where = " AND ".join(conditions) or None
     relation = relation_of(siblings[0].table, siblings[0].query_text(), where, parameters)
     values = survey.Values(first.column, tuple(texts.values()))
     return replace(context, relation=relation), values, [list(texts).index(each) for each in given]
