@@ -263,4 +263,4 @@ def record_announced(objects: ObjectStore, who: str, generation: int) -> None:
 def _key(who: str) -> str:
     if not _NAME.fullmatch(who):
         raise ValueError(f"{who!r} cannot be part of a key")
-    return f"told/{who}.json"
+    return f"announced/{who}.json"
