@@ -20,7 +20,7 @@ from airflow_sitemaps.pipeline.publish import new_pages, publisher
 from airflow_sitemaps.pipeline.report import CanaryReport
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.pipeline.status import guard_results
-from airflow_sitemaps.shards.guards.canary import SequentialTest
+from airflow_sitemaps.shards.guards import SequentialTest
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
 from tests.support.environment import BASE, World, row
 from tests.support.website import Page, serving

@@ -16,8 +16,7 @@ from airflow_sitemaps.http.page_judge import MAX_PAGE_BYTE_SIZE, PAGE_WAIT_S, Pa
 from airflow_sitemaps.pipeline.earlier_parts import read_part, rows_of_body
 from airflow_sitemaps.pipeline.report import CanaryReport
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.guards import Canary, Permit, Refusal
-from airflow_sitemaps.shards.guards.canary import SequentialTest
+from airflow_sitemaps.shards.guards import Canary, Permit, Refusal, SequentialTest
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
