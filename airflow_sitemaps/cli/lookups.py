@@ -19,7 +19,7 @@ from airflow_sitemaps.http import AccessRules
 from airflow_sitemaps.pipeline import find as find_url
 from airflow_sitemaps.pipeline import inventory as list_inventory
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.changes import AGES, MOST, Changes, TooManyChangesError, ages, compare
+from airflow_sitemaps.pipeline.changes import AGES, MOST, Changes, TooManyChangesError, ages, compare, kept_manifest
 from airflow_sitemaps.pipeline.find import UrlSearch, with_source
 from airflow_sitemaps.pipeline.inventory import PERIODS, SectionInventory, count, export
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
@@ -107,8 +107,10 @@ def diff(arguments: argparse.Namespace) -> Answer:
     """Count and sample the URLs that differ between two kept generations."""
     state = StateRepository(load_target(arguments.target).sitemap.store.open().state)
     try:
-        changes = compare(state, since=arguments.before, generation=arguments.after, most=MOST)
-        ages_by_url = ages(state, changes, [url for kind in KINDS for url in getattr(changes, kind)[:SAMPLES]])
+        current = state.published()
+        old, new = (kept_manifest(state, current, number) for number in (arguments.before, arguments.after))
+        changes = compare(state, old, new, most=MOST)
+        ages_by_url = ages(state, old, new, [url for kind in KINDS for url in getattr(changes, kind)[:SAMPLES]])
     except ConfigurationError as error:
         raise TargetError(str(error)) from error
     except TooManyChangesError as error:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import SitemapError, StoreContentError
-from airflow_sitemaps.pipeline.changes import compare_manifests
+from airflow_sitemaps.pipeline.changes import compare
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.commit_files import commit_facts
 from airflow_sitemaps.pipeline.publish.new_pages import Canaries
@@ -171,7 +171,7 @@ def _differences(opened: OpenSitemap, old: Manifest, new: Manifest, name: str) -
     before, after = (replace(each, sections={name: each.sections[name]}) for each in (old, new))
     sizes = f"{before.sections[name].urls:,} URLs are listed now, {after.sections[name].urls:,} would be."
     try:
-        compared = compare_manifests(opened.state, before, after, most=MOST)
+        compared = compare(opened.state, before, after, most=MOST)
     except SitemapError as error:
         return (sizes, f"The URLs that differ are not named: {error}")
     lines = [sizes]

@@ -109,32 +109,16 @@ def changes(
         raise ConfigurationError(f"changes from generation {base} to {number}: since= must be an earlier generation")
     if base == number or (base == 0 and not backfill):
         return Changes(generation=number, since=base)
-    new = _kept(state, current, number)
-    old = _kept(state, current, base) if base else None
+    new = kept_manifest(state, current, number)
+    old = kept_manifest(state, current, base) if base else None
     return _Comparison(state, old, new, most).changes()
 
 
-def compare(state: StateRepository, *, since: int, generation: int, most: int) -> Changes:
-    """Compare two kept generations, given only the state area; ``since`` may be the later one."""
-    current = state.published()
-    old, new = (_kept(state, current, number) for number in (since, generation))
-    return compare_manifests(state, old, new, most=most)
-
-
-def ages(state: StateRepository, changes: Changes, urls: Sequence[str]) -> dict[str, dict[str, str]]:
+def ages(state: StateRepository, before: Manifest, after: Manifest, urls: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return when URLs that differ were listed first and changed last, and when they left, as far as the ledger knows.
 
     Only the parts that one generation has and the other has not are read. The later generation's word counts.
     """
-    current = state.published()
-    before, after = (_kept(state, current, number) for number in (changes.since, changes.generation))
-    return ages_of(state, before, after, urls)
-
-
-def ages_of(
-    state: StateRepository, before: Manifest, after: Manifest, urls: Sequence[str]
-) -> dict[str, dict[str, str]]:
-    """Return what ``ages`` does, for two manifests."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; loaded where work is done
     import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -152,12 +136,13 @@ def ages_of(
     return by_url
 
 
-def compare_manifests(state: StateRepository, old: Manifest, new: Manifest, *, most: int) -> Changes:
-    """Compare two manifests whose bodies the state area holds, as ``compare`` does."""
+def compare(state: StateRepository, old: Manifest, new: Manifest, *, most: int) -> Changes:
+    """Compare two manifests whose bodies the state area holds. ``new`` may be the earlier one."""
     return _Comparison(state, old, new, most).changes()
 
 
-def _kept(state: StateRepository, current: Manifest, number: int) -> Manifest:
+def kept_manifest(state: StateRepository, current: Manifest, number: int) -> Manifest:
+    """Return the manifest of a generation. Raises ConfigurationError if it is no longer kept."""
     contents = current if number == current.generation else state.generation(number)
     if contents is None:
         kept = ", ".join(str(note.generation) for note in current.history)

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError, StoreContentError
-from airflow_sitemaps.pipeline.changes import Changes, TooManyChangesError, ages_of, compare_manifests
+from airflow_sitemaps.pipeline.changes import Changes, TooManyChangesError, ages, compare
 from airflow_sitemaps.pipeline.find import UrlSearch, find_in_manifest
 from airflow_sitemaps.pipeline.publish.draft import proposal_of
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, StateRepository
@@ -237,9 +237,7 @@ def changes(area: ObjectStore, compared: Compared) -> GenerationChanges:
             differences = attributes(_compare(area, compared), *KINDS)
             samples: dict[str, Any] = {f"{name}_samples": list(some[:SAMPLES]) for name, some in differences.items()}
             counts: dict[str, Any] = {name: len(every) for name, every in differences.items()}
-            ages_by_url = ages_of(
-                StateRepository(area), before, after, [url for own in samples.values() for url in own]
-            )
+            ages_by_url = ages(StateRepository(area), before, after, [url for own in samples.values() for url in own])
             urls = UrlChanges(**counts, **samples, ages=ages_by_url)
         except TooManyChangesError:
             notes.append(TOO_MANY)
@@ -287,6 +285,6 @@ def _changes(
 
 def _compare(area: ObjectStore, compared: Compared) -> Changes:
     try:
-        return compare_manifests(StateRepository(area), compared.before, compared.after, most=MAX_URLS)
+        return compare(StateRepository(area), compared.before, compared.after, most=MAX_URLS)
     except StoreContentError as e:
         raise StateUnavailableError(str(e)) from e

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError, GuardError
-from airflow_sitemaps.pipeline.changes import compare_manifests
+from airflow_sitemaps.pipeline.changes import compare
 from airflow_sitemaps.pipeline.publish.draft import Proposal, proposal_of
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.sitemap import Guards
@@ -26,7 +26,7 @@ def blocked(world: World) -> Proposal:
 
 
 def changes_of(world: World, proposal: Proposal) -> tuple[set[str], set[str]]:
-    found = compare_manifests(StateRepository(world.store.state), proposal.live, proposal.manifest, most=1_000)
+    found = compare(StateRepository(world.store.state), proposal.live, proposal.manifest, most=1_000)
     return set(found.added), set(found.removed)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps import Observed, Section, Sitemap
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.pipeline.changes import ages, compare
+from airflow_sitemaps.pipeline.changes import ages, compare, kept_manifest
 from airflow_sitemaps.pipeline.find import find
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol import gzip
@@ -78,9 +78,10 @@ def test_the_file_is_written_verified_searched_and_ended(store):
     assert not answer.listed
     assert answer.note.startswith(f"Gone: its row left the source at {clock.now():%Y-%m-%d %H:%M} UTC.")
     state = StateRepository(store.state)
-    changes = compare(state, since=1, generation=2, most=10)
+    old, new = (kept_manifest(state, state.published(), number) for number in (1, 2))
+    changes = compare(state, old, new, most=10)
     (removed,) = changes.removed
-    assert ages(state, changes, [removed])[removed]["gone"] == clock.now().replace(microsecond=0).isoformat()
+    assert ages(state, old, new, [removed])[removed]["gone"] == clock.now().replace(microsecond=0).isoformat()
     clock.advance(3 * DAY)
     build(sitemap, clock=clock)
     assert state.published().gone is None
