@@ -27,10 +27,11 @@ LOGICAL_DATE: Final[Mapping[str, str]] = {
     "logical_date": "{{ run_after }}",
     "data_interval_start": "{{ run_after }}",
     "data_interval_end": "{{ run_after }}",
-    "prev_data_interval_start_success": "{{ prev_start_date_success }}",
-    "prev_data_interval_end_success": "{{ prev_end_date_success }}",
 }
 """Words that Airflow defines only for a run with a logical date, each with what to write instead."""
+
+EARLIER_RUN: Final = re.compile(r"prev_(start_date|end_date|data_interval_start|data_interval_end)_success")
+"""Words of the last successful run with an earlier logical date. Each is a proxy, which calls Airflow when it is used."""
 
 _UNDEFINED: Final = re.compile(r"'(\w+)' is undefined")
 _ATTRIBUTE: Final = re.compile(r"has no attribute '(\w+)'")
@@ -49,9 +50,22 @@ def words_of_run(context: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def renderer(environment: Environment, words: Mapping[str, Any], *, in_shell: bool = False) -> Callable[[str], str]:
-    """Return a function that renders a template or raises TemplateError. The environment must refuse unknown words."""
-    from jinja2 import TemplateError as JinjaError  # noqa: PLC0415 - not needed to parse a DAG
-    from jinja2 import TemplateSyntaxError, UndefinedError  # noqa: PLC0415
+    """Return a function that renders a template or raises TemplateError. A word without a value is an error."""
+    from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, UndefinedError  # noqa: PLC0415 - not for a DAG
+    from jinja2 import TemplateError as JinjaError  # noqa: PLC0415
+    from jinja2.runtime import Context  # noqa: PLC0415
+
+    class NoEarlierRun(StrictUndefined):
+        __bool__ = Undefined.__bool__  # type: ignore[assignment]  # false like None, for {% if word %}
+
+    class Words(Context):
+        def resolve_or_missing(self, key: str) -> Any:
+            value = super().resolve_or_missing(key)
+            is_none = EARLIER_RUN.fullmatch(key) and getattr(value, "__wrapped__", value) is None
+            return NoEarlierRun(name=key) if is_none else value
+
+    environment = environment.overlay(undefined=StrictUndefined)
+    environment.context_class = Words
 
     def render(text: str) -> str:
         try:
@@ -78,6 +92,11 @@ def _undefined(message: str, words: Mapping[str, Any], *, in_shell: bool) -> str
             return f"the template word {attribute[1]!r} is not defined ({message}). The params are: {names}"
         return f"the template cannot be rendered: {message}"
     word = match[1]
+    if EARLIER_RUN.fullmatch(word) and not in_shell:
+        return (
+            f"the template word {word!r} has no value: no run with an earlier logical date succeeded, or this run has no "
+            f"logical date. Write {{% if {word} is defined %}} around the part that uses it"
+        )
     if word in LOGICAL_DATE:
         return (
             f"the template word {word!r} is not defined: this run has no logical date, as when an asset or a trigger "
@@ -94,13 +113,10 @@ def rendered(sitemap: Sitemap, now: datetime, params: Mapping[str, Any] | None =
 
 
 def shell_environment() -> Environment:
-    """Return an environment with Airflow's filters, in which an undefined variable is an error."""
-    from jinja2 import StrictUndefined  # noqa: PLC0415 - not needed to parse a DAG
-    from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415
+    """Return an environment with Airflow's filters."""
+    from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415 - not needed to parse a DAG
 
-    environment = SandboxedEnvironment(
-        undefined=StrictUndefined, keep_trailing_newline=True, extensions=["jinja2.ext.do"]
-    )
+    environment = SandboxedEnvironment(keep_trailing_newline=True, extensions=["jinja2.ext.do"])
     environment.filters |= _FILTERS
     return environment
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -72,9 +72,15 @@ class SitemapOperator(BaseOperator):
 
     def rendered(self, context: Context) -> Sitemap:
         """Return the sitemap with the SQL of its sources rendered. The operator's own sitemap stays unrendered."""
+        return self.sitemap.rendered(self.renderer(context))
+
+    def renderer(self, context: Context) -> Callable[[str], str]:
+        """Return the function that renders SQL, as text even in a DAG with ``render_template_as_native_obj``."""
         from airflow_sitemaps.templates import renderer, words_of_run
 
-        return self.sitemap.rendered(renderer(self.get_template_env(), words_of_run(context)))
+        dag = self.get_dag()
+        environment = self.get_template_env() if dag is None else dag.get_template_env(force_sandboxed=True)
+        return renderer(environment, words_of_run(context))
 
     def observed(self, ti: Any) -> Sitemap:
         """Return the sitemap for lineage: with the SQL of its sources rendered, so that the tables in it are found."""

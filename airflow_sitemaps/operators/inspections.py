@@ -277,16 +277,14 @@ class SitemapFetchesOperator(SitemapOperator):
         """Read the log, and keep what it says."""
         from airflow_sitemaps import metrics
         from airflow_sitemaps.search_engines import fetches
-        from airflow_sitemaps.templates import renderer, words_of_run
 
         now = datetime.now(timezone.utc)
         first = (now - timedelta(days=self.days)).date()
         agents = {crawler.name: crawler.agent.lower() for crawler in self.crawlers}
-        render = renderer(self.get_template_env(), words_of_run(context))
         with permanent_failures(context):
             summary = fetches.observe(
                 self.sitemap.store.open().state,
-                partial(self.access_log.requests, first, agents, render=render),
+                partial(self.access_log.requests, first, agents, render=self.renderer(context)),
                 self.crawlers,
                 lambda crawler, addresses: crawler.own(addresses, self.http),
                 first,

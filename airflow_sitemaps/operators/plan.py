@@ -228,8 +228,8 @@ def _reasons_against(context: Context, plan: Plan) -> list[str]:
 
 
 def listed(value: Any) -> tuple[str, ...]:
-    """Return a param as strings. The param is a list, or one string with commas."""
-    parts = value.split(",") if isinstance(value, str) else value or ()
+    """Return a param as strings. The param is a list, or one string with commas, of which native rendering makes an int."""
+    parts = str(value).split(",") if isinstance(value, str) or type(value) is int else value or ()
     if not isinstance(parts, Collection):
         raise RequestError(f"{value!r} is no list of names; give a list, or a text with commas")
     return tuple(str(part).strip() for part in parts if str(part).strip())

@@ -10,13 +10,17 @@ from contextlib import closing
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+import jinja2
 import pytest
 from airflow.models.renderedtifields import RenderedTaskInstanceFields
+from airflow.sdk.definitions.context import KNOWN_CONTEXT_KEYS
 from airflow.utils.session import create_session
 from airflow.utils.types import DagRunType
+from lazy_object_proxy import Proxy
 from sqlalchemy import select
 
 from airflow_sitemaps.errors import TemplateError
+from airflow_sitemaps.operators.plan import listed
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.stores.local import LocalStore
@@ -106,11 +110,82 @@ def test_a_date_that_is_none_is_not_a_word() -> None:
 
 @pytest.mark.parametrize("word", sorted(LOGICAL_DATE))
 def test_each_word_of_a_logical_date_has_another_that_works_in_every_run(word: str, folder: Path) -> None:
-    words = {"run_after": NOW, "prev_start_date_success": NOW, "prev_end_date_success": NOW}
+    words = {"run_after": NOW}
 
     assert renderer(shell_environment(), words)(LOGICAL_DATE[word])
     with pytest.raises(TemplateError, match=f"the template word '{word}' is not defined"):
         renderer(shell_environment(), words)("{{ " + word + " }}")
+
+
+EARLIER = ["prev_start_date_success", "prev_end_date_success", "prev_data_interval_start_success",
+           "prev_data_interval_end_success"]  # fmt: skip
+
+
+def never() -> datetime:
+    raise AssertionError("a word that no template uses calls Airflow")
+
+
+@pytest.mark.parametrize("word", EARLIER)
+def test_a_first_run_has_no_word_of_an_earlier_one(word: str) -> None:
+    lazy = {**dict.fromkeys(EARLIER, Proxy(never)), word: Proxy(lambda: None), "run_after": NOW}
+    render = renderer(shell_environment(), words_of_run(lazy))
+
+    for text in ("x > '{{ " + word + " }}'", "x > '{{ " + word + " | ts }}'", "x > '{{ " + word + ".year }}'"):
+        with pytest.raises(TemplateError, match=f"the template word '{word}' has no value: no run with an earlier"):
+            render(text)
+    assert render("{{ run_after | ds }}{% if " + word + " %}x{% endif %}") == "2026-03-04"
+    assert render("{% if " + word + " is defined %}x{% endif %}{{ " + word + " | default('y') }}") == "y"
+    later = renderer(shell_environment(), words_of_run({**lazy, word: Proxy(lambda: NOW)}))
+    assert later("{% if " + word + " is defined %}{{ " + word + " | ds }}{% endif %}") == "2026-03-04"
+
+
+def test_the_words_of_an_earlier_run_are_airflows() -> None:
+    words = {name for name in KNOWN_CONTEXT_KEYS if name.startswith("prev_") and name.endswith("_success")}
+
+    assert words == set(EARLIER)
+
+
+@pytest.mark.parametrize("date", [None, NOW], ids=["without a logical date", "with a logical date"])
+def test_the_first_run_of_a_dag_puts_no_none_into_the_sql(folder: Path, date: datetime | None) -> None:
+    query = "SELECT id, slug AS url FROM pages WHERE '{{ prev_end_date_success }}' > ''"
+    dag = dag_of(sitemap(folder, query), f"first_{date is None}")
+
+    run = Steps.start(dag, "one", logical_date=date, without_date=date is None).step()
+
+    assert run.state == "failed"
+    said = xcom_of(dag.dag_id, "one", "sitemap.plan", "sitemap_failed")["message"]
+    assert said.startswith(
+        "section 'pages': query=: the template word 'prev_end_date_success' has no value: no run with"
+    )
+
+
+def test_a_dag_that_renders_natively_does_not_change_the_sql(folder: Path) -> None:
+    source = SqlSource("shop", query="SELECT id, slug || :version AS url FROM pages", key="id", loc=URL + "{url}",
+                       parameters={"version": "{{ params.version }}"})  # fmt: skip
+    native = Sitemap(LocalStore(folder / "site", base_url=URL), [Section("pages", source)])
+    dag = dag_of(native, "native", params={"version": "1.10"})
+    dag.render_template_as_native_obj = True
+
+    run = Steps.start(dag, "one").step()
+
+    assert run.state == "success"
+    (body,) = (folder / "site").glob("pages-*")
+    assert "about1.10<" in gzip.decompress(body.read_bytes()).decode()
+
+
+def test_a_dag_that_allows_undefined_words_does_not_allow_them_in_the_sql(folder: Path) -> None:
+    query = "SELECT id, slug AS url FROM pages WHERE '{{ ds }}' < 'a'"
+    dag = dag_of(sitemap(folder, query), "lax")
+    dag.template_undefined = jinja2.Undefined
+
+    run = Steps.start(dag, "one", without_date=True).step()
+
+    assert run.state == "failed"
+    assert "'ds' is not defined" in xcom_of(dag.dag_id, "one", "sitemap.plan", "sitemap_failed")["message"]
+
+
+def test_a_number_of_native_rendering_is_a_name() -> None:
+    assert listed(2024) == ("2024",)
 
 
 @pytest.mark.parametrize(
