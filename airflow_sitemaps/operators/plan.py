@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, api_base_url
 from airflow_sitemaps.errors import RequestError
 from airflow_sitemaps.operators.base import SitemapOperator, log_lines, own_xcom, permanent_failures
@@ -77,6 +78,8 @@ class SitemapPlanOperator(SitemapOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(sitemap=sitemap, **kwargs)
+        if batch_size is not None:
+            setting_checks.whole_number(f"{type(self).__name__}({self.task_id!r})", "batch_size", batch_size, 1)
         self.sections = sections
         self.full = full
         self.rebuild = rebuild

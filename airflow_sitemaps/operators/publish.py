@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, XComNotFound, api_base_url
-from airflow_sitemaps.errors import GuardError
+from airflow_sitemaps.errors import ConfigurationError, GuardError
 from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures, reference
 from airflow_sitemaps.operators.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink, comparison_page
 
@@ -116,14 +116,19 @@ class SitemapPublishOperator(SitemapOperator):
         decisions: str = "",
         **kwargs: Any,
     ) -> None:
-        kwargs["outlets"] = [*kwargs.get("outlets", ()), sitemap.asset]
         rule = "all_done" if sitemap.on_section_failure == "publish_others" else "none_failed"
         super().__init__(sitemap=sitemap, **{"trigger_rule": rule, **kwargs})
+        self.add_outlets([sitemap.asset])
         self.plan: Any = plan
         self.receipts: Any = receipts
         self.planner_id = task_id_of(plan)
         self.writer_id = task_id_of(receipts)
         self.skip_unchanged = skip_unchanged
+        if approval is not None and not decisions:
+            raise ConfigurationError(
+                f"SitemapPublishOperator({self.task_id!r}): approval= without decisions= asks no one. Give approval= to the "
+                "SitemapTaskGroup, which defines the DAG that asks"
+            )
         self.approval = approval
         self.decisions = decisions
 
@@ -302,8 +307,8 @@ class SitemapRollbackOperator(SitemapOperator):
     publishes: ClassVar[bool] = True
 
     def __init__(self, *, sitemap: Sitemap, generation: int | str, **kwargs: Any) -> None:
-        kwargs["outlets"] = [*kwargs.get("outlets", ()), sitemap.asset]
         super().__init__(sitemap=sitemap, **kwargs)
+        self.add_outlets([sitemap.asset])
         self.generation = generation
 
     def execute(self, context: Context) -> dict[str, Any]:

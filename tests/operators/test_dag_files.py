@@ -8,13 +8,17 @@ import sys
 import warnings
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk import DAG, Param, TaskGroup
+from airflow.sdk import DAG, Asset, Param, TaskGroup
 from airflow.serialization.serialized_objects import DagSerialization
 
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.operators.decisions import Approval
 from airflow_sitemaps.operators.plan import SitemapPlanOperator
+from airflow_sitemaps.operators.publish import SitemapPublishOperator, SitemapRollbackOperator
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import ConcurrentRunsWarning, SitemapTaskGroup
@@ -169,3 +173,26 @@ def test_what_a_dag_file_imports_is_light() -> None:
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert found.stdout.strip().splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("size", [0, -1, "4", True])
+def test_a_size_of_batches_that_no_plan_can_use_is_refused(size: Any) -> None:
+    with a_dag(), pytest.raises(ConfigurationError, match=rf"\('sitemap.plan'\): batch_size={size!r}; give a whole"):
+        SitemapTaskGroup("sitemap", a_sitemap(), batch_size=size)
+
+
+def test_an_approval_that_asks_no_one_is_refused() -> None:
+    with a_dag(), pytest.raises(ConfigurationError, match="approval= without decisions= asks no one"):
+        SitemapTaskGroup("sitemap", a_sitemap(), publish_kwargs={"approval": Approval()})
+
+
+def test_the_publisher_has_outlets_as_any_task_of_airflow() -> None:
+    other, sitemap = Asset("other"), a_sitemap()
+    with a_dag() as dag:
+        for number, outlets in enumerate((None, other, [other], (other,))):
+            SitemapPublishOperator(task_id=f"p{number}", sitemap=sitemap, plan="", outlets=outlets)
+            SitemapRollbackOperator(task_id=f"r{number}", sitemap=sitemap, generation=1, outlets=outlets)
+
+    for number in range(4):
+        expected = [sitemap.asset] if number == 0 else [other, sitemap.asset]
+        assert dag.get_task(f"p{number}").outlets == dag.get_task(f"r{number}").outlets == expected
