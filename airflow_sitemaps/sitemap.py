@@ -83,7 +83,7 @@ class Section:
             raise ConfigurationError(
                 f"Section({self.name!r}, path={self.path!r}): give a relative folder that ends in '/', like 'de/'"
             )
-        if self.base_url is not None and not re.fullmatch(r"https?://[^?#]*", str(self.base_url)):
+        if self.base_url is not None and not re.fullmatch(r"https?://[^/?#\s]+[^?#\s]*", str(self.base_url)):
             raise ConfigurationError(
                 f"{where}: base_url={self.base_url!r}; give an address like 'https://de.example.com/', without a query"
             )
@@ -271,6 +271,8 @@ class Sitemap:
             setting_checks.texts(where, name, getattr(self, name))
         for feed in self.feeds:
             setting_checks.one_of(where, "feeds", feed, tuple(layout.FEED_NAMES))
+        if len(set(self.feeds)) < len(self.feeds):
+            raise ConfigurationError(f"{where}: feeds={self.feeds!r}; give each feed once")
         setting_checks.flag(where, "stylesheet", self.stylesheet)
         setting_checks.instance(where, "owner", self.owner, str)
         setting_checks.whole_number(where, "history", self.history, 1)
@@ -278,9 +280,7 @@ class Sitemap:
         setting_checks.duration(where, "watermark_lag", self.watermark_lag)
         for url in self.must_list:
             if written_form(url, self.store.base_url) is None:
-                raise ConfigurationError(
-                    f"{where}: must_list={url!r}; give an absolute URL, or one that begins with '/'"
-                )
+                raise ConfigurationError(f"{where}: must_list={url!r}; give an absolute URL, or a path from '/'")
         for name in ("recent", "gone", "table_versions", "freshness"):
             if getattr(self, name) is not None:
                 setting_checks.duration(where, name, getattr(self, name), positive=True)
