@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -63,10 +64,11 @@ def plan(arguments: argparse.Namespace) -> Answer:
 
 def adopt(arguments: argparse.Namespace) -> Answer:
     """Take over an address that holds another program's sitemap. Without ``--yes``, only explain what would be done."""
-    file = Path(arguments.difference or "-").absolute()
-    if arguments.difference and (file.is_dir() or not file.parent.is_dir()):
-        wrong = "it is a folder" if file.is_dir() else f"the folder {file.parent} does not exist"
-        raise TargetError(f"--difference {arguments.difference}: {wrong}")
+    is_complete, file = True, Path(arguments.difference or os.devnull)
+    try:
+        file.open("a").close()  # before anything is published; an earlier list is kept until then
+    except OSError as error:
+        raise TargetError(f"--difference {file}: {error.strerror}") from None
     with _progress(arguments) as progress:
         adoption = adopt_sitemap(_rendered(arguments), yes=arguments.yes, allow=_allowed(arguments), progress=progress)
     lines = [
@@ -76,10 +78,12 @@ def adopt(arguments: argparse.Namespace) -> Answer:
         *(f"URLs that cannot be counted: {name}" for name in adoption.unread),
     ]
     if arguments.difference:
-        Path(arguments.difference).write_text("".join(f"{line}\n" for line in adoption.difference()), encoding="utf-8")
-        lines.append(
-            f"all of them: {arguments.difference}, '-' before a URL that would be removed, '+' before a new one"
-        )
+        try:
+            file.write_text("".join(f"{line}\n" for line in adoption.difference()), encoding="utf-8")
+            lines.append(f"all of them: {file}, '-' before a URL that would be removed, '+' before a new one")
+        except OSError as error:
+            is_complete = False
+            log.error("--difference %s: %s; the list of URLs is not complete", file, error.strerror)
     document = asdict(replace(adoption, report=None, left=(), new=()))
     for name in ("report", "left", "new"):
         del document[name]
@@ -88,7 +92,7 @@ def adopt(arguments: argparse.Namespace) -> Answer:
     else:
         lines += report_text.lines(adoption.report)
         document |= adoption.report.to_dict()
-    return Answer(document=document, lines=lines)
+    return Answer(document=document, lines=lines, well=is_complete)
 
 
 def verify(arguments: argparse.Namespace) -> Answer:
@@ -113,6 +117,8 @@ SITEMAP_SUFFIXES: Final = (".xml", ".gz", ".txt")
 
 def _verified(arguments: argparse.Namespace) -> Verification:
     target = arguments.target
+    if arguments.sample < 0:
+        raise TargetError(f"--sample {arguments.sample}: give the number of pages to fetch, 0 or more")
     is_address = "://" in target
     is_dag = (
         not is_address and not Path(target).exists() and "/" not in target and not target.endswith(SITEMAP_SUFFIXES)
@@ -180,10 +186,12 @@ def rollback(arguments: argparse.Namespace) -> Answer:
 
 def estimate(arguments: argparse.Namespace) -> Answer:
     """Estimate the cost of runs over a table of a given size. It needs no sitemap and no connection."""
-    load = cost_estimate.Load(
-        rows=arguments.rows, changed=arguments.changed, scattered=arguments.scattered, shard_urls=arguments.shard_urls
-    )
-    costs = [cost for workers in arguments.workers for cost in cost_estimate.estimate(load, workers)]
+    settings = {name: getattr(arguments, name) for name in ("rows", "changed", "scattered", "shard_urls")}
+    try:
+        load = cost_estimate.Load(**settings)
+        costs = [cost for workers in arguments.workers for cost in cost_estimate.estimate(load, workers)]
+    except ConfigurationError as error:
+        raise TargetError(str(error)) from None
     return Answer(document={"costs": [asdict(cost) for cost in costs]}, lines=cost_estimate.table(costs))
 
 
@@ -226,7 +234,7 @@ def _rendered(arguments: argparse.Namespace) -> Sitemap:
             Permit.of(permit)
     except ConfigurationError as error:
         raise TargetError(f"--allow: {error}") from None
-    return rendered(target.sitemap, SYSTEM_CLOCK.now(), {**target.params, **dict(arguments.param)})
+    return rendered(target.sitemap, SYSTEM_CLOCK.now(), target.params_with(arguments.param))
 
 
 def _run_settings(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def find(arguments: argparse.Namespace) -> Answer:
     try:
         search = find_url(target.sitemap, arguments.url)
         if arguments.source:
-            sitemap = rendered(target.sitemap, SYSTEM_CLOCK.now(), {**target.params, **dict(arguments.param)})
+            sitemap = rendered(target.sitemap, SYSTEM_CLOCK.now(), target.params_with(arguments.param))
             search = with_source(sitemap, search)
     except ConfigurationError as error:
         raise TargetError(str(error)) from error

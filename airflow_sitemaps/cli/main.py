@@ -52,14 +52,16 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run a command whose arguments are parsed, and return the exit status."""
     wants_json = bool(getattr(arguments, "json", False))
     verbose = bool(getattr(arguments, "verbose", False))
+    status = FAILED
     with answer_stream() as out, log_lines(verbose=verbose):
         try:
-            return _run(arguments, out, wants_json=wants_json)
+            status = _run(arguments, out, wants_json=wants_json)
         except KeyboardInterrupt:
+            status = INTERRUPTED
             print("interrupted; the published sitemap is still complete", file=sys.stderr)
-            return INTERRUPTED
         except Exception as error:
-            return _failed(error, out, wants_json=wants_json)
+            status = _failed(error, out, wants_json=wants_json)
+    return status
 
 
 def _run(arguments: argparse.Namespace, out: TextIO, *, wants_json: bool) -> int:
@@ -80,7 +82,8 @@ def _failed(error: Exception, out: TextIO, *, wants_json: bool) -> int:
     if wants_json:
         refusals = list(map(_refusal, error.refusals)) if isinstance(error, GuardError) else []
         document = {"type": type(error).__name__, "message": str(error), "refusals": refusals}
-        _print_json({"error": document}, out)
+        with suppress(BrokenPipeError):
+            _print_json({"error": document}, out)
     if isinstance(error, SitemapError):
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
     else:
@@ -132,7 +135,7 @@ def _argument(action: argparse.Action) -> Any:
 
     arg: Any = Arg  # Airflow does not annotate it
     flags = tuple(action.option_strings) or (action.dest,)
-    settings: dict[str, Any] = {"help": action.help, "default": action.default}
+    settings: dict[str, Any] = {"help": action.help}
     if isinstance(action, argparse._StoreTrueAction):  # noqa: SLF001
         return arg(flags=flags, action="store_true", help=action.help)
     if isinstance(action, argparse._AppendAction):  # noqa: SLF001
@@ -140,8 +143,8 @@ def _argument(action: argparse.Action) -> Any:
     for name in ("type", "choices", "metavar", "nargs"):
         if getattr(action, name) is not None:
             settings[name] = getattr(action, name)
-    if not action.option_strings:
-        del settings["default"]
+    if action.option_strings:
+        settings |= {"default": action.default, "required": action.required}
     return arg(flags=flags, **settings)
 
 
@@ -319,15 +322,12 @@ def _counts(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(f"{text!r}: write whole numbers with commas between them") from None
 
 
-def _pair(text: str) -> tuple[str, object]:
-    """Parse ``name=value``. A value that is JSON is parsed as JSON, as in a DAG run's configuration."""
+def _pair(text: str) -> tuple[str, str]:
+    """Split ``name=value``."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
-    try:
-        return name, json.loads(value)
-    except (ValueError, RecursionError):
-        return name, value
+    return name, value
 
 
 def _age(text: str) -> timedelta:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ class Answer:
 @contextmanager
 def answer_stream() -> Iterator[TextIO]:
     """Yield the real standard output. All else, also that of C libraries, is redirected to standard error meanwhile."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by what started this process
+            setattr(sys, name, Path(os.devnull).open("r+", encoding="utf-8"))  # noqa: SIM115 - stays open
     sys.stdout.flush()
     try:
         number = sys.stdout.fileno()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +31,18 @@ class Target:
 
     sitemap: Sitemap
     params: Mapping[str, Any] = field(default_factory=dict)
+
+    def params_with(self, given: Iterable[tuple[str, str]]) -> dict[str, Any]:
+        """Return the params with values of the command line. JSON is parsed, except where the default is a text."""
+        return {**self.params, **{name: _parsed(text, self.params.get(name)) for name, text in given}}
+
+
+def _parsed(text: str, default: Any) -> Any:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return text if isinstance(default, str) and not isinstance(value, str) else value
 
 
 def load_target(target: str) -> Target:
@@ -98,14 +111,13 @@ def load_dag(target: str) -> Target:
 
 
 def sitemaps_of(dag: Any) -> dict[str, Sitemap]:
-    """Return the sitemaps of a DAG by the ID of their task group, or by the task's ID outside a group."""
+    """Return the sitemaps of a DAG by the ID of each task group, or by the task's ID if only tasks outside groups have it."""
     sitemaps: dict[str, Sitemap] = {}
     for task in dag.tasks:
         sitemap = getattr(operator_of(task), "sitemap", None)
-        group = getattr(task, "task_group", None)
-        name = (group.group_id if group is not None else None) or task.task_id
-        if sitemap is not None and sitemap not in sitemaps.values():
-            sitemaps.setdefault(str(name), sitemap)
+        group = getattr(getattr(task, "task_group", None), "group_id", None)
+        if sitemap is not None and (group or sitemap not in sitemaps.values()):
+            sitemaps.setdefault(str(group or task.task_id), sitemap)
     return sitemaps
 
 
@@ -118,9 +130,10 @@ def _sitemap_of(dag: Any, group_id: str) -> Sitemap:
     targets = ", ".join(f"{dag.dag_id}:{name}" for name in sitemaps)
     if group_id:
         raise TargetError(f"DAG {dag.dag_id!r} has no sitemap in a group {group_id!r}. It has: {targets}")
-    if len(sitemaps) > 1:
-        raise TargetError(f"DAG {dag.dag_id!r} publishes {len(sitemaps)} sitemaps. Name one: {targets}")
-    return next(iter(sitemaps.values()))
+    first, *others = sitemaps.values()
+    if any(other != first for other in others):
+        raise TargetError(f"DAG {dag.dag_id!r} publishes several sitemaps. Name one: {targets}")
+    return first
 
 
 def _file_of(dag_id: str) -> Path:

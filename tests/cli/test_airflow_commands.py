@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FILE = """
 from airflow.sdk import DAG
-from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup
+from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup, SitemapVerifyOperator
 from airflow_sitemaps.testing import MemorySourceConfig
 
 def sitemap(name):
@@ -36,6 +36,11 @@ with DAG("cli_one", schedule=None, max_active_runs=1):
 with DAG("cli_two", schedule=None, max_active_runs=1):
     SitemapTaskGroup("fr", sitemap("fr"))
     SitemapTaskGroup("it", sitemap("it"))
+one = sitemap("one")
+with DAG("cli_twice", schedule=None, max_active_runs=1):
+    SitemapTaskGroup("morning", one, plan_kwargs={"sections": ["pages"]})
+    SitemapTaskGroup("evening", one, plan_kwargs={"sections": ["pages"]})
+    SitemapVerifyOperator(task_id="check", sitemap=one)
 with DAG("cli_none", schedule=None):
     pass
 """
@@ -53,7 +58,7 @@ def dags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
     database()
     with create_session() as session:
-        for dag_id in ("cli_one", "cli_two", "cli_none"):
+        for dag_id in ("cli_one", "cli_two", "cli_twice", "cli_none"):
             session.merge(
                 DagModel(
                     dag_id=dag_id, bundle_name=BUNDLE, relative_fileloc="shop.py", fileloc=str(tmp_path / "shop.py")
@@ -75,12 +80,16 @@ def test_a_sitemap_is_named_by_its_dag_and_group(dags: Path, capsys: pytest.Capt
     assert (dags / "it" / "sitemap.xml").exists()
     assert not (dags / "fr").exists()
     assert json.loads(shell(capsys, "verify", "cli_two:it", "--json")[1])["urls"] == 1
+    for target in ("cli_twice", "cli_twice:morning", "cli_twice:evening"):
+        status, _, err = shell(capsys, "build", target)
+        assert status == 0, err
 
 
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("cli_two", "publishes 2 sitemaps. Name one: cli_two:fr, cli_two:it"),
+        ("cli_twice:noon", "no sitemap in a group 'noon'. It has: cli_twice:morning, cli_twice:evening\n"),
+        ("cli_two", "publishes several sitemaps. Name one: cli_two:fr, cli_two:it"),
         ("cli_two:es", "has no sitemap in a group 'es'. It has: cli_two:fr, cli_two:it"),
         ("cli_none", "publishes no sitemap"),
         ("cli_missing", "no DAG 'cli_missing' in Airflow's database"),
@@ -102,7 +111,7 @@ def choices(own: argparse.ArgumentParser) -> Any:
     return next(action for action in own._actions if isinstance(action, argparse._SubParsersAction)).choices
 
 
-def test_airflow_has_every_command_with_every_option() -> None:
+def test_airflow_has_every_command_with_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     ours = choices(parser())
     theirs = choices(choices(get_parser())["sitemaps"])
 
@@ -110,6 +119,10 @@ def test_airflow_has_every_command_with_every_option() -> None:
         name: options(command) for name, command in ours.items()
     }
     assert [group.name for group in get_cli_commands()] == ["sitemaps"]
+    with pytest.raises(SystemExit) as ended:
+        get_parser().parse_args(["sitemaps", "estimate"])
+    assert ended.value.code == 2
+    assert "the following arguments are required: --rows" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("dags")

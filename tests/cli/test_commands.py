@@ -326,12 +326,56 @@ def test_adopt_tells_the_difference_before_it_does_anything(shop: Shop) -> None:
     nowhere = str(shop.file.parent / "nowhere" / "difference.txt")
     status, _, said = shop.shell("adopt", shop.target, "--yes", "--difference", nowhere)
     assert status == 2
-    assert "does not exist" in said
+    assert f"--difference {nowhere}: No such file or directory" in said
     status, _, said = shop.shell("adopt", shop.target, "--yes", "--difference", str(shop.file.parent))
-    assert (status, "it is a folder" in said) == (2, True)
+    assert (status, "Is a directory" in said) == (2, True)
+    status, out, said = shop.shell("adopt", shop.target, "--difference", "/dev/full")
+    assert (status, "1 would be removed" in out) == (1, True)
+    assert "--difference /dev/full: No space left on device; the list of URLs is not complete" in said
     assert sorted(path.name for path in shop.site.iterdir()) == ["sitemap.xml"]
-    assert shop.json("adopt", shop.target, "--yes")["urls"] == 26
+    published = shop.json("adopt", shop.target, "--yes", "--difference", "/dev/full", status=1)
+    assert (published["result"], published["urls"]) == ("published", 26)
     assert len(list(shop.site.iterdir())) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("estimate", "--rows", "0"), "rows is 0; it must be between"),
+        (("estimate", "--rows", "10", "--workers", "0"), "workers is 0; it must be at least 1"),
+        (("verify", "site", "--sample", "-1"), "--sample -1: give the number of pages to fetch, 0 or more"),
+    ],
+)
+def test_a_number_out_of_range_is_wrong_use(shop: Shop, arguments: tuple[str, ...], said: str) -> None:
+    status, _, err = shop.shell(*arguments)
+
+    assert (status, said in err) == (2, True)
+
+
+PARAMS = """
+from airflow.sdk import DAG, Param
+from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup, SqlSource
+
+sitemap = Sitemap(
+    LocalStore({site!r}, base_url="https://shop.example/"),
+    [Section("pages", SqlSource("shop", query="SELECT id, :v AS url FROM pages", key="id",
+                                loc="https://shop.example/{{url}}", parameters={{"v": "{{{{ params.version }}}}"}}))],
+)
+with DAG("versions", schedule=None, max_active_runs=1, params={{"version": Param({default!r})}}):
+    SitemapTaskGroup("sitemap", sitemap)
+"""
+
+
+@pytest.mark.parametrize(
+    ("default", "given", "listed"),
+    [("1.1", "1.10", "1.10"), ("1.1", '"1.10"', "1.10"), ("x", "true", "true"), (2, "1.10", "1.1"), (2, "a", "a")],
+)
+def test_a_param_that_is_a_text_keeps_its_form(shop: Shop, default: Any, given: str, listed: str) -> None:
+    shop.file.write_text(PARAMS.format(site=str(shop.site), default=default))
+    shop.json("build", shop.target, "--param", f"version={given}")
+
+    assert shop.json("find", shop.target, f"/{listed}")["listed"] is True
+    assert shop.json("find", shop.target, f"/{listed}", "--source", "--param", f"version={given}")["listed"] is True
 
 
 def test_verify_reads_what_was_published_and_names_what_is_wrong(shop: Shop) -> None:

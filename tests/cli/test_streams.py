@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -67,3 +68,33 @@ def test_a_reader_that_wants_no_more_is_no_error() -> None:
             assert process.stderr is not None
             assert process.stderr.read() == ""
             assert process.wait() == 0
+
+
+def test_a_failure_without_a_reader_has_its_status(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-m", "airflow_sitemaps.cli", "status", f"{tmp_path}/no.py:sitemap"]
+    for redirection, statuses in (("--json", {2}), ("--json 2>&1", {1, 2, 120}), ("2>&1", {1, 2, 120})):
+        line = f"{shlex.join(command)} {redirection}"
+        with subprocess.Popen(line, shell=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.close()
+            assert ("there is no file" in process.stderr.read()) == (redirection == "--json")
+            assert process.wait() in statuses
+
+
+def test_closed_streams_are_no_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path, capfd)
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", shop.connection)
+
+    def run(arguments: str) -> subprocess.CompletedProcess[str]:
+        command = f"{shlex.quote(sys.executable)} -W ignore -m airflow_sitemaps.cli {arguments}"
+        return subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+
+    assert run(f"build {shop.target} <&- >&- 2>&-").returncode == 0
+    closed = run(f"status {shop.target} >&-")
+    assert (closed.returncode, "Traceback" in closed.stderr) == (0, False)
+    assert "generation 1 of" in run(f"status {shop.target} 2>&-").stdout
+    unanswered = run(f"rollback {shop.target} 1 <&-")
+    assert (unanswered.returncode, "pass --yes" in unanswered.stderr) == (2, True)
