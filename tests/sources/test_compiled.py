@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pytest
 import sqlalchemy as sa
 import sqlglot
@@ -65,6 +68,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.connection = SimpleNamespace(dbapi_connection=SimpleNamespace(text_factory=str))
 
     def execute(self, clause: sa.TextClause, values: dict[str, Any]) -> Nothing:
         compiled = clause.compile(dialect=DefaultDialect(paramstyle="named"))
@@ -156,6 +160,40 @@ def test_every_dialect_pins_zone_and_names_its_hash(name: str) -> None:
 def test_an_unknown_database_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="'access' is not supported"):
         dialect_of(stub("access"))
+
+
+@pytest.mark.parametrize(
+    ("described", "own"),
+    [
+        ("DateTime", "DateTime('UTC')"),
+        ("LowCardinality(Nullable(DateTime('America/New_York')))", "DateTime('UTC')"),
+        ("DateTime64(3, 'Asia/Tokyo')", "DateTime64(3, 'UTC')"),
+        ("Nullable(DateTime64(9))", "DateTime64(9, 'UTC')"),
+        ("Nullable(Float64)", "Float64"),
+    ],
+)
+def test_boundaries_of_times_are_in_utc_in_clickhouse(described: str, own: str) -> None:
+    assert dialect_of(stub("clickhouse")).type_of(("at", described)) == own
+
+
+@pytest.mark.parametrize("value", ["2026-11-28 12:00:00", "2026-11-28 12:00:00.000 UTC"])
+def test_a_bound_moment_names_its_zone_in_trino(value: str) -> None:
+    """The client sends the zone of its machine as that of the session."""
+    bound = dialect_of(stub("trino")).key_bind(Column(name="at", kind=Kind.ZONED), f"'{value}'")
+    (row,) = duckdb.sql(
+        f"SET TimeZone = 'Asia/Tokyo'; SELECT epoch({sqlglot.transpile(bound, read='trino', write='duckdb')[0]})"
+    ).fetchall()
+    assert row == (datetime(2026, 11, 28, 12, tzinfo=timezone.utc).timestamp(),)
+
+
+def test_redshift_has_no_cast_from_boolean_to_text() -> None:
+    dialect, flag = dialect_of(stub("redshift")), Column(name="flag", kind=Kind.BOOLEAN)
+    for sql in (dialect.row_hash((flag,)), dialect.emit_raw(flag), dialect.key_value(flag)):
+        assert "CAST" not in sql
+        parse("redshift", f"SELECT {sql} FROM src")
+    text = sqlglot.transpile(dialect.emit_text(flag), read="redshift", write="duckdb")[0]
+    rows = duckdb.sql(f"SELECT {text} FROM (VALUES (true), (false), (NULL)) src(flag)").fetchall()
+    assert rows == [("true",), ("false",), (None,)]
 
 
 def test_types_are_known_by_their_names() -> None:

@@ -129,8 +129,11 @@ class ClickHouse(Warehouse):
         return super().kind(_bare(type_name.strip()))
 
     def type_of(self, description: Sequence[Any]) -> str:
-        """Return the own type: a Float64 and a text do not compare, and their UNION has a type without an order."""
-        return guarded(_bare(str(description[1])))
+        """Return the own type, since a Float64 and a text have no common order. Of times in UTC, as their texts are."""
+        name = _bare(str(description[1]))
+        if self.kind(name) is Kind.ZONED:
+            return f"DateTime64({name[11]}, 'UTC')" if name.startswith("DateTime64(") else "DateTime('UTC')"
+        return guarded(name)
 
     def rows(self, connection: sa.Connection, statement: Statement) -> Generator[Rows, None, None]:
         """Stream the rows block by block, as clickhouse-connect does. Its cursor would hold the whole result in memory."""

@@ -83,7 +83,10 @@ class Redshift(Warehouse):
     # A plain VARCHAR has 256 bytes
     text_type: ClassVar[str] = "VARCHAR(65535)"
     text_sql: ClassVar[str] = "CAST({} AS VARCHAR(65535))"
-    text_sql_of: ClassVar[Mapping[Kind, str]] = {Kind.JSON: "JSON_SERIALIZE({})"}
+    text_sql_of: ClassVar[Mapping[Kind, str]] = {
+        Kind.JSON: "JSON_SERIALIZE({})",
+        Kind.BOOLEAN: "CASE WHEN {0} THEN 'true' WHEN NOT {0} THEN 'false' END",  # it has no cast to a text
+    }
 
     @classmethod
     def hook_engine(cls, connection: Any, hook: Any) -> sa.Engine:

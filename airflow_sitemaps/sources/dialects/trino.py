@@ -47,7 +47,11 @@ class Trino(Warehouse):
     number_sql: ClassVar[str] = "CAST({} AS DOUBLE)"
     lastmod_sql_of: ClassVar[Mapping[Kind, str]] = {Kind.ZONED: "CAST({} AT TIME ZONE 'UTC' AS TIMESTAMP(6))"}
     float_key: ClassVar[str] = "IF(IS_NAN({value}), CAST('Infinity' AS DOUBLE), {value})"
-    key_bind_of: ClassVar[Mapping[Kind, str]] = {Kind.BINARY: "FROM_HEX({})"}
+    # The client sends the worker's zone as the session's
+    key_bind_of: ClassVar[Mapping[Kind, str]] = {
+        Kind.BINARY: "FROM_HEX({})",
+        Kind.ZONED: "CAST(REPLACE({}, ' UTC', '') || ' UTC' AS TIMESTAMP(6) WITH TIME ZONE)",
+    }
     listed_part_sql: ClassVar[str] = "part[{number}]"
     listed_rows_sql: ClassVar[str] = (
         "SELECT {parts}, ordinal - 1 AS place FROM UNNEST(CAST(JSON_PARSE({given}) AS ARRAY(ARRAY(VARCHAR))))"
