@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from airflow_sitemaps import ChangeLog
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.ranges import KeyRange, cut
 from tests.support.databases import NAMES
@@ -31,9 +32,10 @@ def test_ranges_that_changed_since_a_moment(backend, hours):
     with world(backend, "integer") as found:
         ranges = cut(KeyRange(None, None), found.source.boundaries(KeyRange(None, None), 20))
         assert len(ranges) > 5
-        assert list(found.source.touched(ranges, since)) == expected(found.rows, ranges, since)
-        some = ranges[1::3]
-        assert list(found.source.touched(some, since)) == expected(found.rows, some, since)
+        # SQLite keeps texts, of which one may be a date alone.
+        bound = (since - timedelta(days=1)).replace(hour=0) if backend == "sqlite" else since
+        for some in (ranges, ranges[1::3]):
+            assert list(found.source.touched(some, since)) == expected(found.rows, some, bound)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -49,8 +51,50 @@ def test_the_moment_is_meant_in_the_sources_own_zone(name, kind):
         late = datetime(2026, 1, 19, 23, 30, tzinfo=timezone.utc)
         # 00:30 in Berlin: past midnight for a time without a zone, half an hour before it for one in UTC.
         # SQLite keeps texts, whatever the column is declared as. ClickHouse's times have a zone.
-        local = name == "sqlite" or (kind == "timestamp" and name != "clickhouse")
+        local = kind == "timestamp" and name not in ("sqlite", "clickhouse")
         assert list(source.touched(ranges, late)) == ([] if local else [1])
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_lastmod_of_text_may_be_a_date_or_a_moment_of_any_zone(name, zone):
+    base = live(name)
+    create(base, "moments", {"id": "integer", "slug": "text", "lm": "text"})
+    # All are 10:30 UTC or later, in the order of ids.
+    texts = ["2026-01-15", "2026-01-15 12:00:00", "2026-01-15T12:00:00Z", "2026-01-14T22:30:00-12:00"]
+    base.insert("moments", [{"id": n, "slug": f"p{n}", "lm": text} for n, text in enumerate([*texts, "2026-01-01"])])
+    ranges = cut(KeyRange(None, None), [(1,), (2,), (3,), (4,)])
+    with session(base, table="moments", key="id", loc="slug", lastmod="lm", timezone=zone) as source:
+        assert list(source.touched(ranges, datetime(2026, 1, 15, 10, 15, tzinfo=timezone.utc))) == [0, 1, 2, 3]
+
+
+CLICKHOUSE_TIMES = ["DateTime", "DateTime('America/New_York')", "Nullable(DateTime64(3, 'Asia/Tokyo'))"]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+@pytest.mark.parametrize("kind", CLICKHOUSE_TIMES)
+def test_clickhouse_compares_times_in_utc_whatever_their_zone(kind, zone):
+    base = live("clickhouse")
+    create(base, "zones", {"id": "=Int64", "slug": "=String", "lm": f"={kind}"})
+    create(base, "zone_changes", {"id": "=Int64", "pos": f"={kind}"})
+    start = "toDateTime('2026-06-01 00:00:00', 'UTC')"
+    base.run(
+        f"INSERT INTO zones SELECT number, toString(number), {start} + number * 3600 FROM numbers(100)",
+        f"INSERT INTO zone_changes SELECT 1, {start}",
+    )
+    ranges = cut(KeyRange(None, None), [(50,)])
+    arguments = {"table": "zones", "loc": "slug", "session": [f"SET session_timezone = '{zone}'"]}
+    log = ChangeLog(table="zone_changes", position="pos")
+    with session(base, **arguments, key="id", lastmod="lm", change_log=log) as source:
+        assert list(source.touched(ranges, datetime(2026, 6, 5, 3, tzinfo=timezone.utc))) == [1]
+        assert list(source.touched(ranges, datetime(2026, 6, 5, 3, 0, 1, tzinfo=timezone.utc))) == []
+        mark = source.changes(ranges, None).position
+        assert source.changes(ranges, mark).ranges == ()
+        base.run(f"INSERT INTO zone_changes SELECT 60, {start} + 3600")
+        assert source.changes(ranges, mark).ranges == (1,)
+    with session(base, **arguments, key="lm") as source:
+        pieces = cut(KeyRange(None, None), source.boundaries(KeyRange(None, None), 10))
+        assert [digest.rows for digest in source.survey(pieces).digests] == [10] * 10
 
 
 @pytest.mark.parametrize("name", NAMES)

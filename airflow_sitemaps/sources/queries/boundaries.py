@@ -6,7 +6,7 @@ Boundaries are found by steps from each to the next, or by a numbering of all ro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
@@ -348,8 +348,11 @@ def _lastmod(context: QueryContext) -> Column:
 
 
 def _since(column: Column, since: datetime, zone: str) -> str:
-    """Return a moment in the format of the column's own values."""
+    """Return a moment in the format of the column's own values. Among texts, a day earlier: one may be a date of any zone."""
+    utc = since.astimezone(timezone.utc)
+    if column.kind in TEXT_TIMES:
+        return (utc - timedelta(days=1)).strftime("%Y-%m-%d")
     if column.kind is Kind.ZONED:
-        return since.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+        return utc.strftime("%Y-%m-%d %H:%M:%S")
     local = since.astimezone(ZoneInfo(zone))
     return local.strftime("%Y-%m-%d" if column.kind is Kind.DATE else "%Y-%m-%d %H:%M:%S")
