@@ -108,6 +108,36 @@ def test_text_that_is_not_utf8_is_dropped_and_shown(monkeypatch: pytest.MonkeyPa
     assert dict(report.rows_dropped) == {"loc-characters": 3}
 
 
+NOT_UTF8 = {
+    "sqlite": ("TEXT", "CAST(x'61ff{:02x}' AS TEXT)"),
+    "mariadb": ("VARCHAR(100) CHARACTER SET utf8mb3", "_utf8mb3 x'61EDA080{:02x}'"),
+}
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("name", NOT_UTF8)
+def test_a_key_that_is_not_utf8_ends_the_run_only_where_a_file_would_begin(
+    name: str, indexed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = live(name)
+    kind, written = NOT_UTF8[name]
+    create(base, "hostile", {"slug": f"={kind}"})
+    rows = ", ".join(f"({written.format(n)})" for n in range(48, 58))
+    base.run(f"INSERT INTO hostile VALUES {rows}, ('0fine')")
+    if indexed:
+        base.run("CREATE INDEX hostile_k ON hostile (slug)")
+    report, entries = published(base, monkeypatch, key="slug")
+    assert list(entries) == ["0fine"]
+    assert dict(report.rows_dropped) == {"loc-characters": 10}
+    words = r"hostile\): the key column 'slug' holds b'a.+', which is not UTF-8, and no file can begin with such a key"
+    with session(base, table="hostile", key="slug", loc="slug") as source:
+        with pytest.raises(SourceConfigurationError, match=words):
+            source.boundaries(KeyRange(None, None), 4)
+        base.run("DELETE FROM hostile WHERE slug = '0fine'")
+        with pytest.raises(SourceConfigurationError, match=words):
+            source.largest_key(KeyRange(None, None))
+
+
 BLOBS = {
     "sqlite": ("BLOB", "x'{}'"),
     "duckdb": ("BLOB", "unhex('{}')"),

@@ -141,6 +141,10 @@ class Dialect(ValueSql):
         value = self._ordered(column)
         return value if column.kind is Kind.INTEGER else self.as_text(value, column)
 
+    def key_output(self, column: Column) -> str:
+        """Return ``key_value`` as the driver is to return it: the bytes of a text, if it fails on what is not UTF-8."""
+        return self.key_value(column)
+
     def _ordered(self, column: Column) -> str:
         is_float = column.type_name.lower().startswith(("float", "double", "real"))
         return (self.float_key if is_float else "{value}").format(value=self.column(column))

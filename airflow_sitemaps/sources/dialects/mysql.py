@@ -139,6 +139,9 @@ class MySQL(Dialect):
             return f"CAST(CAST({value} AS DOUBLE) AS CHAR)"
         return super().key_value(column)
 
+    def key_output(self, column: Column) -> str:
+        return self.raw_text(self.column(column), column) if column.kind is Kind.TEXT else self.key_value(column)
+
     def key_bind(self, column: Column, placeholder: str) -> str:
         """Return the placeholder, with a cast where the value would take the column's collation or type."""
         if column.type_name == "ENUM":

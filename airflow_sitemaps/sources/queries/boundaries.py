@@ -44,10 +44,9 @@ def find(context: QueryContext, connection: sa.Connection, within: KeyRange, eve
     """Return boundaries as ``ports.Source.boundaries`` defines them. They must increase."""
     if every < 1:
         raise ValueError(f"boundaries(every={every}): give 1 or more rows")
-    if context.dialect.prefers_hops and context.indexed:
-        keys = _hops(context, connection, within, every)
-    else:
-        keys = _grid(context, connection, within, every)
+    search = _hops if context.dialect.prefers_hops and context.indexed else _grid
+    with context.dialect.reading(connection):
+        keys = search(context, connection, within, every)
     if len(set(keys)) < len(keys):
         raise _unordered(context, next(key for key in keys if keys.count(key) > 1))
     if any(column.kind is not Kind.INTEGER for column in context.mapping.key):
@@ -249,19 +248,27 @@ def largest_key(context: QueryContext, connection: sa.Connection, within: KeyRan
     binds = context.relation.binds()
     where = condition(dialect, key, within, binds)
     columns = ", ".join(dialect.key_order(column) for column in key)
-    values = ", ".join(f"MIN({dialect.key_value(column)}) AS k{number}" for number, column in enumerate(key))
+    values = ", ".join(f"MIN({dialect.key_output(column)}) AS k{number}" for number, column in enumerate(key))
     sql = (
         f"SELECT {values}, COUNT(*) AS n_rows FROM {context.from_item} WHERE {where}"
         f" GROUP BY {columns} ORDER BY {len(key) + 1} DESC{dialect.limit(1)}"
     )
-    row = connection.execute(*binds.statement(sql)).first()
+    with dialect.reading(connection):
+        row = connection.execute(*binds.statement(sql)).first()
     return None if row is None else (canonical(context.name, key, row[:-1]), int(row[-1]))
 
 
 def canonical(name: str, columns: Sequence[Column], values: Sequence[Any]) -> Key:
-    """Return a key from the values of ``key_value`` of some columns."""
+    """Return a key from the values of ``key_output`` of some columns."""
     parts: list[int | str] = []
-    for column, value in zip(columns, values, strict=True):
+    for column, given in zip(columns, values, strict=True):
+        try:
+            value = given.decode() if isinstance(given, (bytes, bytearray)) else given
+        except UnicodeDecodeError:
+            raise SourceConfigurationError(
+                f"{name}: the key column {column.name!r} holds {bytes(given)!r}, which is not UTF-8, and "
+                "no file can begin with such a key. Correct the value, or give another column as key="
+            ) from None
         if column.kind is Kind.INTEGER and not isinstance(value, str) and int(value) == value:
             parts.append(int(value))
         elif isinstance(value, str):

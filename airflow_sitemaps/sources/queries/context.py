@@ -70,7 +70,7 @@ class QueryContext:
     @property
     def canonical_key(self) -> str:
         """The select list of the canonical values of the key's columns."""
-        return ", ".join(f"{self.dialect.key_value(c)} AS k{n}" for n, c in enumerate(self.mapping.key))
+        return ", ".join(f"{self.dialect.key_output(c)} AS k{n}" for n, c in enumerate(self.mapping.key))
 
     @property
     def key_order(self) -> str:
@@ -99,7 +99,7 @@ class QueryContext:
             outputs.append(Output(name="row_hash", sql=row_hash, type=self.dialect.hash_type))
         for number, column in enumerate(self.mapping.key):
             kind = pa.int64() if column.kind is Kind.INTEGER else pa.string()
-            outputs.append(Output(name=f"key_{number}", sql=self.dialect.key_value(column), type=kind))
+            outputs.append(Output(name=f"key_{number}", sql=self.dialect.key_output(column), type=kind))
         for number, column in enumerate(self.mapping.loc):
             outputs.append(Output(name=f"loc_{number}", sql=self.dialect.emit_raw(column), type=pa.string()))
         outputs += [self._field(name, column, objects=objects) for name, column in self.mapping.fields]
