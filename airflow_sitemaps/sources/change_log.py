@@ -132,7 +132,9 @@ class ChangeLog:
         return replace(self, **texts)
 
 
-TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d*)?)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?")
+TIME: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d*))?)?)?(?: ?(?:Z|UTC|([+-]\d\d)(?::?(\d\d))?))?"
+)
 """A time whose text sorts as the time does."""
 AHEAD: Final = timedelta(days=1)
 """How far a position may be ahead of the database's clock: a time without a zone is up to 14 hours ahead of UTC."""
@@ -203,12 +205,20 @@ def hiding(value: KeyPart, column: Column | None, now: datetime) -> str:
     )
 
 
-def earlier(column: Column, text: str, overlap: timedelta) -> str:
-    """Return a time before another, both in the database's own text."""
-    moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
-    begin = moment - overlap
+def earlier(column: Column, text: str, overlap: timedelta) -> str | None:
+    """Return a time before another, both in the database's own text, or None if it is infinite or out of range."""
+    match = TIME.fullmatch(text.strip())
+    if match is None:
+        return None
+    day, hour, minute, second, fraction, zone, zone_minutes = match.groups("00")
+    try:
+        # Python 3.10 reads no other number of digits
+        written = f"{day}T{hour}:{minute}:{second}.{fraction[:6]:0<6}{zone:+>3}:{zone_minutes}"
+        begin = datetime.fromisoformat(written) - overlap
+    except (ValueError, OverflowError):
+        return None
     if column.kind is Kind.DATE:
         return begin.strftime("%Y-%m-%d")
-    if column.kind is Kind.ZONED and begin.tzinfo is not None:
+    if column.kind is Kind.ZONED:
         begin = begin.astimezone(timezone.utc)
     return begin.strftime("%Y-%m-%d %H:%M:%S.%f")

@@ -12,6 +12,8 @@ import sqlalchemy as sa
 from airflow_sitemaps import ChangeLog, SqlSource
 from airflow_sitemaps.errors import SourceConfigurationError, TemplateError
 from airflow_sitemaps.shards.ranges import KeyRange, cut
+from airflow_sitemaps.sources.change_log import earlier, hiding
+from airflow_sitemaps.sources.columns import TIMES, Column, Kind
 from airflow_sitemaps.sources.queries import change_log_query
 from tests.support.databases import NAMES, Database
 from tests.support.source_sessions import CASES, KEYS, TYPES, World, create, live, read, session, world
@@ -261,6 +263,79 @@ def test_a_position_that_hides_later_changes_is_a_gap(name: str, position: str, 
     box.base.run("DELETE FROM fed_changes WHERE id = 6")
     box.put((late, 11))
     assert box.read(mark).ranges == (2,)
+
+
+def test_an_infinite_position_that_is_corrected_is_a_gap_once() -> None:
+    box = Outbox(live("postgresql"), "zoned")
+    now = datetime.now(tz=timezone.utc)
+    overlap = timedelta(minutes=5)
+    box.put((now - timedelta(days=1), 1), ("infinity", 6))
+    mark = box.read(overlap=overlap).position
+    box.base.run("DELETE FROM fed_changes WHERE id = 6")
+    box.put((now, 11))
+    reading = box.read(mark, overlap=overlap)
+    assert (reading.ranges, reading.is_gap) == (None, True)
+    assert "was read to position infinity, from which overlap= cannot be subtracted" in reading.cause
+    assert box.read(reading.position, overlap=overlap).ranges == (2,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "before"),
+    [
+        (Kind.ZONED, "2026-11-27 22:22:43.692382+00", "2026-11-27 21:22:43.692382"),  # PostgreSQL
+        (Kind.ZONED, "2026-11-27 22:22:43.5+05:30", "2026-11-27 15:52:43.500000"),
+        (Kind.ZONED, "2026-11-27 22:22:43.123456789 -0130", "2026-11-27 22:52:43.123456"),  # Snowflake
+        (Kind.ZONED, "2026-11-27 22:22:43.000 UTC", "2026-11-27 21:22:43.000000"),  # Trino
+        (Kind.ZONED, "2026-11-27T22:22Z", "2026-11-27 21:22:00.000000"),
+        (Kind.TIMESTAMP, "2026-11-27 22:22:43.", "2026-11-27 21:22:43.000000"),
+        (Kind.DATE, "2026-11-27", "2026-11-26"),
+        *((kind, text, None) for kind in TIMES for text in ("infinity", "0044-03-15 BC", "12026-01-01", "0001-01-01")),
+    ],
+)
+def test_an_overlap_is_subtracted_from_the_text_of_every_database(kind: Kind, text: str, before: str | None) -> None:
+    column = Column(name="pos", kind=kind)
+    assert earlier(column, text, timedelta(hours=1)) == before
+    if before is not None:
+        assert hiding(text, column, datetime(2026, 11, 28, tzinfo=timezone.utc)) == ""
+        assert hiding(text, column, datetime(2026, 11, 20, tzinfo=timezone.utc)) != ""
+
+
+@pytest.mark.parametrize(("own", "changed"), [("citext", "text"), ("text", "citext"), ("citext", "citext")])
+def test_a_key_without_case_and_one_with_it_compare_differently(own: str, changed: str) -> None:
+    base = live("postgresql")
+    base.run("CREATE EXTENSION IF NOT EXISTS citext")
+    create(base, "fed", {"id": f"={own}", "slug": "text"})
+    outbox(base, "fed_changes", {"id": f"={changed}"})
+    base.run("INSERT INTO fed_changes VALUES (1, 'Apple')")
+    with session(base, table="fed", **SQL, change_log=ChangeLog(table="fed_changes", position="pos")) as source:
+        if own == changed:
+            assert source.changes((), None).position
+            return
+        with pytest.raises(
+            SourceConfigurationError, match=f"'id' is {changed}, and that of the source, 'id', is {own}:"
+        ):
+            source.changes((), None)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "text"),
+    [
+        ("sqlite", "TEXT", "CAST(x'61ff' AS TEXT)"),
+        ("mariadb", "VARCHAR(100) CHARACTER SET utf8mb3", "_utf8mb3 x'61EDA080'"),
+    ],
+)
+def test_a_changed_key_that_is_not_utf8_is_found(name: str, kind: str, text: str) -> None:
+    base = live(name)
+    create(base, "fed", {"id": f"={kind}", "slug": "text"})
+    outbox(base, "fed_changes", {"id": f"={kind}"})
+    base.run(f"INSERT INTO fed VALUES ({text}, 'x'), ('b', 'y')", f"INSERT INTO fed_changes VALUES (1, {text})")
+    ranges = cut(KeyRange(None, None), [("b",)])
+    with session(base, table="fed", **SQL, change_log=ChangeLog(table="fed_changes", position="pos")) as source:
+        mark = source.changes(ranges, None).position
+        base.run(f"INSERT INTO fed_changes VALUES (2, {text})")
+        reading = source.changes(ranges, mark)
+        assert (reading.ranges, reading.cause) == ((0,), "")
+        assert source.changes(ranges, reading.position).ranges == ()
 
 
 SWAPS = ("ALTER TABLE fed RENAME TO fed_before", "ALTER TABLE fed_new RENAME TO fed")

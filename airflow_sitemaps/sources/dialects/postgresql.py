@@ -176,8 +176,8 @@ class PostgreSQL(Dialect):
             columns[name] = Column(
                 name=name,
                 kind=self.kind(type_name),
-                # A plain "character" means one character.
-                type_name=guarded("bpchar" if type_name == "character" else type_name),
+                # A plain "character" means one character, and a plain "bit" one bit.
+                type_name=guarded({"character": "bpchar", "bit": '"bit"'}.get(type_name, type_name)),
                 collation=guarded(collations.get(name) or ""),
             )
         return columns
@@ -191,6 +191,11 @@ class PostgreSQL(Dialect):
         nothing = f"(SELECT * FROM {relation.from_item(self)} LIMIT 0) src"
         statement = relation.binds().statement(f"SELECT {asked} FROM (SELECT 1) one LEFT JOIN {nothing} ON true")
         return dict(zip(names, connection.execute(*statement).one(), strict=True))
+
+    def compares_alike(self, column: Column, other: Column) -> bool:
+        """Return whether the values of two columns compare by one rule. Those of a ``citext`` do so without case."""
+        are_alike = (column.type_name == "citext") == (other.type_name == "citext")
+        return are_alike and super().compares_alike(column, other)
 
     def listed_key(self, column: Column, text: str) -> str:
         collation = f" COLLATE {column.collation}" if column.collation else ""

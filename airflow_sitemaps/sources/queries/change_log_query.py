@@ -10,6 +10,7 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy import exc
 
@@ -30,6 +31,7 @@ from airflow_sitemaps.sources.driver import Binds, guarded
 from airflow_sitemaps.sources.queries.boundaries import canonical, places_of
 from airflow_sitemaps.sources.queries.context import QueryContext, columns_of
 from airflow_sitemaps.sources.queries.relation import Relation, one_statement
+from airflow_sitemaps.sources.row_values import array_of
 from airflow_sitemaps.sources.user_texts import NamePart, name_parts, written_name
 
 if TYPE_CHECKING:
@@ -113,6 +115,9 @@ class ChangeLogReader:
     def _since(self, ranges: Sequence[KeyRange], before: Position, newest: Position, position: str) -> ChangeReading:
         assert before.value is not None
         begin = self._begin(before.value)
+        if begin is None:
+            cause = f"its change log was read to position {before.value}, from which overlap= cannot be subtracted"
+            return ChangeReading(position=position, ranges=None, cause=cause, is_gap=True)
         number, unplaced = self._count(before.value, begin)
         places: tuple[int, ...] = ()
         if number and not unplaced:
@@ -195,15 +200,17 @@ class ChangeLogReader:
     def _rows_at(self, value: KeyPart) -> tuple[KeyPart | None, ...]:
         """Return the number of changes at a position, and the least and greatest text of each key column."""
         dialect, binds = self.context.dialect, self.relation.binds()
-        keys = [dialect.key_value(column) for column in self._key_columns()]
+        keys = [dialect.key_output(column) for column in self._key_columns()]
         measures = ", ".join(f"MIN({key}), MAX({key})" for key in keys)
         where = dialect.compare((self._position_column(),), "=", (value,), binds)
         sql = f"SELECT COUNT(*), {measures} FROM {self._from_item()} WHERE {where}"
-        count, *ends = self.connection.execute(*binds.statement(sql)).one()
-        return (int(count), *(end if end is None or isinstance(end, (int, str)) else str(end) for end in ends))
+        with dialect.reading(self.connection):
+            count, *ends = self.connection.execute(*binds.statement(sql)).one()
+        texts = (end if end is None or isinstance(end, int) else str(array_of([end], pa.string())[0]) for end in ends)
+        return (int(count), *texts)
 
-    def _begin(self, value: KeyPart) -> KeyPart:
-        """Return the position after which changes are read again."""
+    def _begin(self, value: KeyPart) -> KeyPart | None:
+        """Return the position after which changes are read again, or None if the last one is infinite."""
         overlap = self.settings.overlap
         if overlap is None:
             return value
@@ -305,11 +312,12 @@ class ChangeLogReader:
         ordered = [*self._key_columns(), *([self._position_column()] if settings.position is not None else [])]
         dialect.check_key(self.connection, relation.from_item(dialect), relation.binds(), ordered)
         for own, changed in zip(self.context.mapping.key, self._key_columns(), strict=True):
-            is_unknown = UNKNOWN in (own.kind_text(), changed.kind_text())
-            if not is_unknown and not dialect.compares_alike(own, changed):
+            kinds = own.kind_text(), changed.kind_text()
+            if UNKNOWN not in kinds and not dialect.compares_alike(own, changed):
+                types = kinds if kinds[0] != kinds[1] else (own.type_name, changed.type_name)
                 raise SourceConfigurationError(
-                    f"{name}: the key column {changed.name!r} is {changed.kind_text()}, and that of the source, "
-                    f"{own.name!r}, is {own.kind_text()}: the two types may compare differently. Cast "
+                    f"{name}: the key column {changed.name!r} is {types[1]}, and that of the source, "
+                    f"{own.name!r}, is {types[0]}: the two types may compare differently. Cast "
                     f"{changed.name!r} to the source's type in ChangeLog(query=)"
                 )
 
