@@ -7,6 +7,7 @@ session creates and drops its own. The first session after a day drops what a cr
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 from collections.abc import Callable, Iterator
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.columns import ColumnMapping
     from airflow_sitemaps.sources.dialects.base import Dialect
     from airflow_sitemaps.sources.source_settings import SourceSettings
+
+log = logging.getLogger(__name__)
 
 PREFIX: Final = "sitemap_rows_"
 NAME: Final = re.compile(rf"{PREFIX}(\d{{14}})_\w+", re.IGNORECASE)
@@ -132,8 +135,10 @@ class StoredRows:
                 elif now - created_at > LIFETIME:
                     connection.execute(sa.text(f"DROP TABLE {self._qualified(other)}"))
             if existing is None:
-                existing = state.stored
-                self._make(connection, relation, mapping, existing)
+                self._make(connection, relation, mapping, state.stored)
+        if existing is None and self._dialect.prefers_hops:
+            self._index(mapping, state.stored)
+        existing = existing or state.stored
         return Relation(table=written_name((*self._schema, NamePart(existing, is_quoted=True))))
 
     def drop(self, state: RunState) -> None:
@@ -156,9 +161,17 @@ class StoredRows:
         query = guarded(literal(rows, make(paramstyle="named"), dialect.text_literal))
         table = self._qualified(name)
         connection.execute(sa.text(dialect.create_as(table, query)))
-        if dialect.prefers_hops:
-            ordered = ", ".join(dialect.quote(column.name) for column in mapping.key)
-            connection.execute(sa.text(dialect.create_index(dialect.quote(f"{name}_k"), table, ordered)))
+
+    def _index(self, mapping: ColumnMapping, name: str) -> None:
+        """Create an index on the key, unless the database refuses one: no index holds a long text."""
+        quote = self._dialect.quote
+        ordered = ", ".join(quote(column.name) for column in mapping.key)
+        try:
+            with self._writing("creating the index of the stored rows") as connection:
+                sql = self._dialect.create_index(quote(f"{name}_k"), self._qualified(name), ordered)
+                connection.execute(sa.text(sql))
+        except SourceConfigurationError as error:
+            log.info("%s; the rows are read without it", error)
 
     def _qualified(self, name: str) -> str:
         return self._dialect.table_name((*self._schema, NamePart(name, is_quoted=True)))

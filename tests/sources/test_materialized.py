@@ -176,3 +176,27 @@ def test_the_stored_rows_are_those_of_a_session_in_utc() -> None:
             assert [(row["loc"], str(row["lastmod"])) for row in rows] == [("2024-01-02 03:00:00+00", "2024-01-02")]
     finally:
         base.run("ALTER ROLE CURRENT_USER RESET timezone")
+
+
+LONG_KEYS = {
+    "postgresql": "SELECT string_agg(md5(CAST(n AS text)), '' ORDER BY n) AS slug FROM generate_series(1, 400) n",
+    "mariadb": "SELECT REPEAT('ä', 5000) AS slug",
+    "sqlite": "SELECT hex(zeroblob(5000)) AS slug",
+}
+
+
+@pytest.mark.parametrize("name", LONG_KEYS)
+def test_a_key_too_long_for_an_index_is_stored_without_one(name: str) -> None:
+    """PostgreSQL refuses it, and MySQL refuses an index of a TEXT."""
+    with session(live(name), query=LONG_KEYS[name], loc="slug", materialize=SCHEMAS[name]) as source:
+        assert [batch.num_rows for batch in source.read([KeyRange(None, None)])] == [1]
+
+
+def test_an_index_that_the_database_refuses_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    base = live("postgresql")
+    with session(base, query=LONG_KEYS["postgresql"], loc="slug", materialize="public") as source:
+        assert not source.context.indexed
+    assert "creating the index of the stored rows failed" in caplog.text
+    with session(base, query="SELECT 'a' AS slug", loc="slug", materialize="public") as source:
+        assert source.context.indexed
