@@ -81,7 +81,7 @@ class Section:
         where = f"Section({self.name!r})"
         if not isinstance(self.path, str) or (self.path and not PATH.fullmatch(self.path)):
             raise ConfigurationError(
-                f"Section({self.name!r}, path={self.path!r}): give a relative folder that ends in '/', like 'de/'"
+                f"{where}: path={self.path!r}; give a relative folder that ends in '/', like 'de/'"
             )
         if self.base_url is not None and not re.fullmatch(r"https?://[^/?#\s]+[^?#\s]*", str(self.base_url)):
             raise ConfigurationError(
@@ -205,7 +205,7 @@ class Sitemap:
             )
         for section in self.sections:
             self.rulebook(section)
-            self._check_change_log(section)
+            self._check_detection(section)
             self._check_page(section)
             self._check_waits(section)
         problem = layout.collision(
@@ -218,13 +218,15 @@ class Sitemap:
         if problem:
             raise ConfigurationError(f"Sitemap: {problem}")
 
-    def _check_change_log(self, section: Section) -> None:
+    def _check_detection(self, section: Section) -> None:
         how = self.change_detection_of(section)
+        where = f"Section({section.name!r}): change_detection={how!r}"
         if how != "digest" and self.change_log_interval_of(section) is not None:
             raise ConfigurationError(
-                f"Section({section.name!r}): its source has change_log=, which needs change_detection='digest', not {how!r}: "
-                "the change log names the ranges of which a digest is taken. Omit one of the two"
+                f"{where} cannot be used with change_log=, which names the ranges to digest. Omit one of the two"
             )
+        if how == "watermark" and getattr(section.source, "lastmod", "") is None:
+            raise ConfigurationError(f"{where} needs a column of dates: give its source lastmod=, or use 'digest'")
 
     def _check_page(self, section: Section) -> None:
         if not section.page_columns:

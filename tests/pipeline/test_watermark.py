@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from airflow_sitemaps import Guards
+from airflow_sitemaps import Guards, ListSource, MemoryStore, Section, Sitemap, SqlSource
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.plan import partial_survey
 from airflow_sitemaps.pipeline.plan.partial_survey import SLICES
@@ -144,3 +146,16 @@ def test_local_times_that_repeat_in_autumn_are_looked_at_twice(last, now, earlie
     since = partial_survey.begins_at(moments[0], timedelta(minutes=15), moments[1], "Europe/Berlin")
     assert since == moments[0] - timedelta(minutes=15 + earlier)
     assert partial_survey.begins_at(moments[0], timedelta(0), moments[1], "UTC") == moments[0]
+
+
+def test_a_watermark_without_a_column_of_dates_is_refused_when_the_sitemap_is_made():
+    store, source = MemoryStore(base_url="https://www.example.com/"), SqlSource("w", table="t", key="id", loc="url")
+    with pytest.raises(
+        ConfigurationError, match=r"Section\('p'\): change_detection='watermark' needs a column of dates"
+    ):
+        Sitemap(store, [Section("p", source)], change_detection="watermark")
+    with pytest.raises(ConfigurationError, match="give its source lastmod=, or use 'digest'"):
+        Sitemap(store, [Section("p", source, change_detection="watermark")])
+    for accepted in (replace(source, lastmod="lm"), ListSource(["/a"])):
+        Sitemap(store, [Section("p", accepted)], change_detection="watermark")
+    Sitemap(store, [Section("p", source, change_detection="digest")], change_detection="watermark")
