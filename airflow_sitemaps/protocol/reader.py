@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from airflow_sitemaps.errors import InvalidSitemapError
 from airflow_sitemaps.protocol import gzip, lastmod
 from airflow_sitemaps.protocol.entry import CURRENT, Limits
-from airflow_sitemaps.protocol.extensions import ELEMENT_KINDS, local_name, order_fault, read_extension
+from airflow_sitemaps.protocol.extensions import ELEMENT_KINDS, child_faults, local_name, read_extension
 from airflow_sitemaps.protocol.feeds import ATOM_NAMESPACE
 from airflow_sitemaps.protocol.markup import NAMESPACE
 from airflow_sitemaps.protocol.rules import Finding, Findings
@@ -318,8 +318,8 @@ def _read_url(entry: Any, findings: Findings) -> ReadEntry:
         elif child.tag in ELEMENT_KINDS:
             extensions = extensions if extensions is not None else {}
             extensions.setdefault(ELEMENT_KINDS[child.tag], []).append(read_extension(child))
-            if len(child) > 1 and (early := order_fault(child)):
-                _note(findings, "extension-order", child, f"<{early}> stands too late in <{local_name(child)}>")
+            for check, what in child_faults(child):
+                _note(findings, check, child, f"{what} in <{local_name(child)}>")
         else:
             check = "structure" if str(child.tag).startswith(f"{{{NAMESPACE}}}") else "extension-unknown"
             _note(findings, check, child, f"<{local_name(child)}> is not known")
@@ -332,12 +332,21 @@ def _read_url(entry: Any, findings: Findings) -> ReadEntry:
     )  # fmt: skip
 
 
+def _read_sitemap(entry: Any, findings: Findings) -> ReadEntry:
+    read = _read_url(entry, findings)
+    for name in ("changefreq", "priority"):
+        if getattr(read, name) is not None:
+            findings.note("structure", f"line {read.line}: <{name}> does not belong in <sitemap>")
+    return read
+
+
 def _read_item(item: Any, findings: Findings) -> ReadEntry:
     loc, written = (item.findtext("link") or "").strip(), (item.findtext("pubDate") or "").strip()
     if not loc:
         _note(findings, "loc", item, "an <item> without <link>")
     try:
-        moment = lastmod.render(parsedate_to_datetime(written)) if written else None
+        date = parsedate_to_datetime(written) if written else None
+        moment = lastmod.render(date if date.tzinfo else date.replace(tzinfo=lastmod.UTC)) if date else None
     except (ValueError, TypeError, OverflowError):
         _note(findings, "lastmod-format", item, f"pubDate {written[:60]!r} is not RFC 822")
         moment = None
@@ -357,4 +366,4 @@ def _read_atom_entry(entry: Any, findings: Findings) -> ReadEntry:
     return ReadEntry(loc=loc, line=entry.sourceline, lastmod=updated or None)
 
 
-_READERS: Final = {"urlset": _read_url, "sitemapindex": _read_url, "rss": _read_item, "atom": _read_atom_entry}
+_READERS: Final = {"urlset": _read_url, "sitemapindex": _read_sitemap, "rss": _read_item, "atom": _read_atom_entry}

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.protocol import lastmod
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _XSD_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))?", re.ASCII)
 _W3C_DATE: Final = re.compile(r"\d{4}(?:-\d\d)?|\d{4}-\d\d-\d\dT\d\d:\d\d(?:Z|[+-]\d\d:\d\d)", re.ASCII)
+_PUBLISHED_FORM: Final = re.compile(r"[\d-]+(?:T[\d:.]+(?:Z|[+-]\d\d:\d\d)?)?", re.ASCII)
+"""The form of a date in an extension, of those forms that a column may have."""
 _PRIORITY: Final = re.compile(r"\+?(?:0*1(?:\.0*)?|0*(?:\.[0-9]+)?|0+\.)", re.ASCII)
 
 
@@ -119,7 +122,8 @@ def _check_size(file: ReadUrlset, limits: Limits, findings: Findings) -> None:
     ):
         if size > limit:
             findings.note(check, f"{size:,} {unit} (limit {limit:,}, {limits.name} profile)")
-    if not file.entries and file.kind in ("urlset", "sitemapindex", "text") and not file.problems:
+    is_read = all(problem.check == "bom" for problem in file.problems)
+    if not file.entries and file.kind in ("urlset", "sitemapindex", "text") and is_read:
         findings.note("empty", "the file lists nothing")
     articles = sum(len(entry.extensions.get("news", ())) for entry in file.entries if entry.extensions)
     if articles > MAX_NEWS:
@@ -171,6 +175,9 @@ def _check_extensions(entry: ReadEntry, master: RowContext, findings: Findings) 
         for broken in broken_urls:
             check = rule if broken == "loc-relative" else broken
             findings.note(check, f"line {entry.line}: {rule}: a URL breaks {broken}")
+        for name, written in chain.from_iterable(map(dict.items, records) if kind in ("news", "videos") else ()):
+            if name.endswith("_date") and lastmod.parse_or_none(written) and not _PUBLISHED_FORM.fullmatch(written):
+                findings.note(rule, f"line {entry.line}: {name} {written!r} is not W3C Datetime")
     for article in entry.extensions.get("news", ()):
         _check_age(entry, article.get("publication_date"), master.now, findings)
 
@@ -247,7 +254,7 @@ class Reciprocity:
 
     def add(self, page: str, others: Iterable[str]) -> None:
         """Add one page's alternates. A link to the page itself does not count."""
-        for other in others:
+        for other in dict.fromkeys(others):
             if other == page:
                 continue
             if (other, page) in self._open:

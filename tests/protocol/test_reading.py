@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip as stdlib_gzip
+import time
 import tracemalloc
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -117,6 +118,20 @@ def test_fifty_thousand_urls_are_read_and_judged() -> None:
 
 # ---------------------------------------------------------------- faulty files
 
+ARTICLE = (
+    "<news:news><news:publication><news:name>n</news:name><news:language>en</news:language></news:publication>"
+    "<news:publication_date>2026-11-01</news:publication_date><news:title>t</news:title></news:news>"
+)
+VIDEO = (
+    "<video:video><video:thumbnail_loc>https://example.com/t</video:thumbnail_loc><video:title>t</video:title>"
+    "<video:description>d</video:description><video:content_loc>https://example.com/v</video:content_loc>{}</video:video>"
+)
+
+
+def index(inside: str) -> bytes:
+    sitemap = f"<sitemap><loc>https://example.com/a.xml</loc>{inside}</sitemap>"
+    return f'<sitemapindex xmlns="{NAMESPACE}">{sitemap}</sitemapindex>'.encode()
+
 
 @pytest.mark.parametrize(
     ("body", "expected"),
@@ -208,6 +223,17 @@ def test_fifty_thousand_urls_are_read_and_judged() -> None:
             )),
             "news-old",
         ),
+        (urlset(url(ARTICLE.replace("2026-11-01", "2026-11-01 10:00:00"))), "news"),
+        (urlset(url(ARTICLE.replace("<news:name>n</news:name>", "<news:name>n</news:name>" * 2))), "structure"),
+        (urlset(url(VIDEO.format("<video:tags>a</video:tags><video:tag>b</video:tag>"))), "video"),
+        (urlset(url(VIDEO.format("<video:prices>1</video:prices><video:price type='rent'/>"))), "video"),
+        (urlset(url(VIDEO.format("<video:player_loc_autoplay>a</video:player_loc_autoplay>"))), "video"),
+        (urlset(url(VIDEO.format("<video:duration>1</video:duration>" * 2))), "structure"),
+        (urlset(url(VIDEO.format("<video:duration/>"))), "structure"),
+        (urlset(url(VIDEO.format("<video:publication_date>2007-11-05 19:20:30</video:publication_date>"))), "video"),
+        (urlset(url(f"<image:image>{'<image:loc>https://example.com/a</image:loc>' * 2}</image:image>")), "structure"),
+        (index("<priority>0.5</priority>"), "structure"),
+        (index("<changefreq>daily</changefreq>"), "structure"),
         (b"<rss><channel><item><link>https://example.com/a</link><pubDate>soon</pubDate></item></channel></rss>", "lastmod-format"),
         (b"<rss><channel><item><title>t</title></item></channel></rss>", "loc"),
     ],
@@ -221,6 +247,34 @@ def test_a_page_with_a_link_of_another_kind_has_no_alternates() -> None:
     assert checks(urlset(url(amp.format("amp/p")))) == set()
     other = '<xhtml:link rel="alternate" hreflang="en" href="https://example.com/q"/>'
     assert checks(urlset(url(amp.format("p") + other))) == {"alternate-self"}
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        '<xhtml:link rel="alternate" type="text/html" title="P" hreflang="en" href="https://example.com/p"/>',
+        VIDEO.format("<video:publication_date>2007-11-05T19:20:30</video:publication_date><video:tag>a</video:tag>" + "<video:tag/>"),
+        ARTICLE.replace("2026-11-01", "2026-11-01T10:00+01:00"),
+        "<image:image><image:loc>https://example.com/a</image:loc><image:caption/></image:image>",
+    ],
+)  # fmt: skip
+def test_what_the_schemas_allow_is_no_fault(inside: str) -> None:
+    assert checks(urlset(url(inside))) == set()
+
+
+def test_an_empty_file_with_a_byte_order_mark_is_empty() -> None:
+    assert checks(b"\xef\xbb\xbf" + urlset("")) == {"bom", "empty"}
+
+
+@pytest.mark.parametrize("zone", [" +0000", " -0000", "", " GMT"])
+def test_a_feeds_date_without_a_zone_is_in_utc(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    item = f"<item><link>https://example.com/a</link><pubDate>Sun, 01 Nov 2026 11:00:00{zone}</pubDate></item>"
+    (entry,) = read(f"<rss><channel>{item}</channel></rss>".encode()).entries
+    monkeypatch.undo()
+    time.tzset()
+    assert entry.lastmod == "2026-11-01T11:00:00Z"
 
 
 def test_a_date_that_has_begun_somewhere_is_not_in_the_future() -> None:
@@ -243,11 +297,7 @@ def test_sizes_are_judged() -> None:
 
 
 def test_more_than_a_thousand_articles_are_too_many() -> None:
-    article = (
-        "<news:news><news:publication><news:name>n</news:name><news:language>en</news:language></news:publication>"
-        "<news:publication_date>2026-11-01</news:publication_date><news:title>t</news:title></news:news>"
-    )
-    many = "".join(url(article, f"https://example.com/{n}") for n in range(1_001))
+    many = "".join(url(ARTICLE, f"https://example.com/{n}") for n in range(1_001))
     assert checks(urlset(many)) == {"limit-news"}
 
 

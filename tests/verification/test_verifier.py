@@ -176,6 +176,9 @@ def test_alternates_that_are_not_mutual() -> None:
         b__xml=urlset(BASE + "en", links=pair),
     )
     assert judged(both) == {}
+    pair["x-default"] = BASE + "en"
+    assert judged(web(sitemap__xml=urlset(BASE + "en", BASE + "de", links=pair))) == {}
+    del pair["x-default"]
     one = web(sitemap__xml=index("a.xml", "b.xml"), a__xml=urlset(BASE + "de", links=pair), b__xml=urlset(BASE + "en"))
     assert judged(one) == {"alternate-return": BASE + "de"}
     elsewhere = web(

@@ -139,6 +139,13 @@ _VIDEO: Final = f"{{{NAMESPACES['video']}}}"
 _NEWS: Final = f"{{{NAMESPACES['news']}}}"
 _LISTS: Final = {"price": "prices", "id": "id", "content_segment_loc": "content_segment_loc"}
 _INLINE: Final = {"player_loc": ("allow_embed", "autoplay"), "gallery_loc": ("title",), "uploader": ("info",)}
+_REPEATED: Final = frozenset({"tag", *_LISTS})
+_FILLED: Final = frozenset(
+    """
+    access duration episode_number expiration_date family_friendly genres live premier_date publication_date rating
+    requires_subscription season_number video_type view_count
+    """.split()  # noqa: SIM905
+)
 _RELATIONS: Final = {"restriction": "countries", "platform": "platforms"}
 
 ELEMENT_KINDS: Final = {_IMAGE: "images", f"{_VIDEO}video": "videos", f"{_NEWS}news": "news", _LINK: "alternates"}
@@ -161,7 +168,8 @@ _ORDERS: Final = {
 def read_extension(element: Any) -> dict[str, Any]:
     """Return the record of one ``image:image``, ``video:video``, ``news:news`` or ``xhtml:link`` element."""
     if element.tag == _LINK:
-        link = dict(element.attrib)
+        # HTML's other attributes, such as type and title, say nothing of the version.
+        link = {name: value for name, value in element.items() if name in ("hreflang", "href", "media", "rel")}
         if link.pop("rel", "") != "alternate":
             link["rel"] = element.get("rel") or "not given"
         return link
@@ -188,24 +196,48 @@ def _video(element: Any) -> dict[str, Any]:
         elif name == "tvshow":
             record[name] = _texts(child)
         else:
-            record[name] = value
+            # A field such as tags is no element.
+            record[name if name in _ORDERS[element.tag] else f"video:{name}"] = value
             for attribute in _INLINE.get(name, ()):
                 if attribute in child.attrib:
                     record[f"{name}_{attribute}"] = child.attrib[attribute]
     return record
 
 
-def order_fault(element: Any) -> str | None:
+def child_faults(element: Any) -> list[tuple[str, str]]:
+    """Return the checks that the children of an extension break, each with the first fault."""
+    if len(element) < 2:
+        return []
+    faults = ("extension-order", _order_fault(element)), ("structure", _structure_fault(element))
+    return [(check, fault) for check, fault in faults if fault]
+
+
+def _order_fault(element: Any) -> str | None:
     """Return the first child that is too late for the XSD's sequence, or None; Google's own sample has such a child."""
     order, latest = _ORDERS.get(element.tag, ()), 0
     for child in element:
         name = local_name(child)
         place = order.index(name) if name in order else latest
         if place < latest:
-            return name
+            return f"<{name}> stands too late"
         latest = place
-        if len(child) and (early := order_fault(child)):
+        if len(child) and (early := _order_fault(child)):
             return early
+    return None
+
+
+def _structure_fault(element: Any) -> str | None:
+    """Return which child stands twice, or is empty where the XSD has a number, a date or a choice; None if there is none."""
+    seen: set[str] = set()
+    for child in element:
+        name = local_name(child)
+        if name in seen and name not in _REPEATED:
+            return f"a second <{name}>"
+        if name in _FILLED and not (child.text or "").strip():
+            return f"an empty <{name}>"
+        seen.add(name)
+        if len(child) and (inner := _structure_fault(child)):
+            return inner
     return None
 
 
