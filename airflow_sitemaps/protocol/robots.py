@@ -28,7 +28,9 @@ MAX_BYTE_SIZE: Final = 512_000
 
 _LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
 _AGENT: Final = re.compile(r"(?i)((?:\A|(?<=[\r\n]))[ \t]*user[- ]?agent[ \t]*:[ \t]*)(\*(?![^\s#])|[\w-]*)[^\r\n]*")
-_NO_RULE: Final = re.compile(r"(?i)(?:\A|(?<=[\r\n]))[ \t]*(?:crawl.delay|request.rate|visit.time)\b[^\r\n]*")
+_NO_RULE: Final = re.compile(  # the names of rules have Protego's spellings
+    r"(?i)(?:\A|(?<=[\r\n]))(?![ \t]*(?:user[- ]?agent|allow|diss?all?ow|disallaw|diasllow)[ \t:])[^\r\n]+"
+)
 _KEPT_LINES: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 
 
@@ -134,7 +136,7 @@ def read(text: str) -> Robots:
     from protego import Protego  # noqa: PLC0415 - only verification needs the rules
 
     start = _start(text)
-    # Protego lets a Crawl-delay end the User-agent lines of a group, and finds a token within others: ";" ends each.
+    # Protego lets any other line end the User-agent lines of a group, and finds a token within others: ";" ends each.
     rules = _AGENT.sub(lambda line: line[1] + (line[2] if line[2] == "*" else f"{line[2]};"), _NO_RULE.sub("", start))
     return Robots(sitemaps=_sitemaps(start), rules=Protego.parse(rules))
 

@@ -206,6 +206,10 @@ def test_the_longest_match_decides(rules: str, path: str, allowed: bool) -> None
     ("agents", "allowed"),
     [
         ("User-agent: Googlebot\rCrawl-delay: 10\nUser-agent: other", False),
+        ("User-agent: Googlebot\nNoindex: /x\nUser-agent: other", False),
+        ("User-agent: Googlebot\nClean-param: a /x\nUser-agent: other", False),
+        ("User-agent: Googlebot\nContent-Signal: search=yes\nUser-agent: other", False),
+        ("User-agent: Googlebot\nAllowed-by: us\nSitemap: https://x/s\nUser-agent: other", False),
         ("User-agent: Googlebot/2.1", False),
         ("useragent : googlebot # all", False),
         ("User-agent: * # all", False),
