@@ -315,7 +315,7 @@ class StoreStates:
     def __init__(self, reader: StateReader, opened: Callable[[StateFile], ObjectStore]) -> None:
         self._reader = reader
         self._opened = opened
-        self._states: BoundedCache[StateFile, tuple[float, StoreState | None]] = BoundedCache(1_000)
+        self._states: BoundedCache[StateFile, tuple[float, StoreState | None, bool]] = BoundedCache(1_000)
 
     def known(
         self, announced: Mapping[StateFile, int], *, wait_s: float, fresh_s: float
@@ -332,22 +332,22 @@ class StoreStates:
         wait(reads, timeout=wait_s)
         return {
             file: state
-            for file, (at, state) in self._states.get(announced).items()
-            if state is not None and (state.generation >= announced[file] or at >= started)
+            for file, (at, state, is_read) in self._states.get(announced).items()
+            if state is not None and (state.generation >= announced[file] or (is_read and at >= started))
         }
 
     def _read(self, file: StateFile, generation: int, fresh_s: float) -> list[Future[Any]]:
-        at, before = self._states.get([file]).get(file, (None, None))
+        at, before, _ = self._states.get([file]).get(file, (None, None, False))
         is_old = before is not None and before.generation < generation
         if at is not None and time.monotonic() - at < fresh_s and not is_old:
             return []
         return [self._reader.begin(file, "state", lambda: self._keep(file, before))]
 
     def _keep(self, file: StateFile, before: StoreState | None) -> None:
-        state = before
+        state, is_read = before, False
         with suppress(Exception):  # any error of a cloud client: the page shows what Airflow knows
-            state = read_state(self._opened(file), before)
-        self._states.add({file: (time.monotonic(), state)})
+            state, is_read = read_state(self._opened(file), before), True
+        self._states.add({file: (time.monotonic(), state, is_read)})
 
 
 STORE_STATES: Final = StoreStates(StateReader(open_state), open_state)

@@ -76,6 +76,23 @@ def test_a_state_is_read_again_when_it_is_old_or_an_event_announces_more(site: S
     assert len(opened) == 3
 
 
+def test_an_old_state_does_not_stand_for_an_announced_generation_that_cannot_be_read(site: Sitemap) -> None:
+    is_down = False
+
+    def opening(_: StateFile) -> ObjectStore:
+        if is_down:
+            raise OSError("403")
+        return area(site)
+
+    states = StoreStates(StateReader(opening), opening)
+    assert states.known({FILE: 1}, wait_s=30, fresh_s=60)[FILE].generation == 1
+    is_down = True
+    assert states.known({FILE: 2}, wait_s=30, fresh_s=60) == {}
+    is_down = False
+    # The store is read, and has not published it: it is the truth.
+    assert states.known({FILE: 2}, wait_s=30, fresh_s=0)[FILE].generation == 1
+
+
 def test_a_store_that_fails_or_hangs_holds_no_page_up(site: Sitemap) -> None:
     hang = threading.Event()
     failed: list[StateFile] = []
