@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 
 
 def own_name(operator: type) -> str:
-    """Return the name of this package's class that an operator is, or of which it is a subclass."""
-    return next(kind.__name__ for kind in operator.__mro__ if kind.__module__.startswith("airflow_sitemaps."))
+    """Return the name of this package's class that an operator is, or of which it is a subclass; empty for any other."""
+    return next((kind.__name__ for kind in operator.__mro__ if kind.__module__.startswith("airflow_sitemaps.")), "")
 
 
 class SitemapOperator(BaseOperator):

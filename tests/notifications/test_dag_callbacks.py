@@ -40,6 +40,8 @@ def task(task_id: str, kind: str, index_url: str = A) -> SimpleNamespace:
 def context(ti: Ti, reason: str = "task_failure") -> dict[str, Any]:
     tasks = [task(kind, kind) for kind in KINDS] + [task(f"{kind}-b", kind, B) for kind in KINDS]
     tasks.append(SimpleNamespace(task_id="PythonOperator", sitemap="no sitemap"))
+    theirs = SimpleNamespace(task_id="Upload", operator_class=object, sitemap=SimpleNamespace(index_url=A))
+    tasks.insert(0, theirs)  # an operator of the user's own, which holds the sitemap
     run = SimpleNamespace(dag_id="shop", run_id="r1", state="failed" if "fail" in reason else "success")
     return {"dag": SimpleNamespace(tasks=tasks), "ti": ti, "reason": reason, "dag_run": run}
 
