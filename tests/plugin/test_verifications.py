@@ -88,6 +88,16 @@ def test_a_run_that_wrote_since_may_have_corrected_it(later: str, severity: str,
 
 
 @pytest.mark.parametrize(
+    ("state", "pushed", "check"), [("failed", facts(failed(1)), "invalid_before"), ("success", facts(), "outdated")]
+)
+def test_a_verification_during_a_publication_read_the_files_before(state: str, pushed: Any, check: str) -> None:
+    """The second run publishes at two minutes."""
+    during = task(state, began=60, ended=300)
+
+    assert check_of(snapshot(during, pushed, "published", later=timedelta(days=8))) == check
+
+
+@pytest.mark.parametrize(
     ("verifying", "pushed", "kinds"),
     [
         (None, None, []),

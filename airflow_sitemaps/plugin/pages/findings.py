@@ -74,7 +74,8 @@ class VerificationRun(ForeignModel):
 
     def is_of(self, published_at: datetime) -> bool:
         """Return whether the verification read what was published at a given time, or later."""
-        return self.end is not None and self.end >= published_at
+        began = self.start or self.end
+        return began is not None and began >= published_at
 
 
 def newest_ended(tasks: Iterable[TaskState], *, passed: bool = False) -> TaskState | None:
