@@ -19,8 +19,9 @@ from airflow_sitemaps.pipeline.state.repository import MANIFEST, StateRepository
 from airflow_sitemaps.plugin.pages.overview import Overview
 from airflow_sitemaps.plugin.readings import StrictModel, attributes
 from airflow_sitemaps.plugin.shard_map import live_map
-from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError
+from airflow_sitemaps.plugin.state_reader import WAIT_S, StateFile, StateReader, StateUnavailableError
 from airflow_sitemaps.ports import ObjectStore
+from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
 
 MAX_SITEMAPS: Final = 5
@@ -73,14 +74,18 @@ async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *,
         return UrlSearches(results=[], note="No published sitemap serves this host." if everywhere else NOTHING)
     results, notes = [], []
     two = asyncio.Semaphore(2)  # so that a search leaves threads to the other pages
-    searches = [_one(states, sitemap, url, two) for sitemap in chosen[:MAX_SITEMAPS]]
-    for outcome in await asyncio.gather(*searches, return_exceptions=True):
-        if isinstance(outcome, StateUnavailableError):
-            notes.append(str(outcome))
-        elif isinstance(outcome, BaseException):
-            raise outcome
-        else:
-            results.append(outcome)
+    searches = [asyncio.ensure_future(_one(states, sitemap, url, two)) for sitemap in chosen[:MAX_SITEMAPS]]
+    _, late = await asyncio.wait(searches, timeout=WAIT_S)
+    for one in searches:
+        if one in late:
+            one.cancel()
+            continue
+        try:
+            results.append(one.result())
+        except StateUnavailableError as e:
+            notes.append(str(e))
+    if late:
+        notes.append(f"{counted(len(late), 'search')} did not end within {WAIT_S:g} seconds; try again soon.")
     if len(chosen) > MAX_SITEMAPS:
         notes.append(f"{len(chosen) - MAX_SITEMAPS:,} further sitemaps serve this host; search on their pages.")
     return UrlSearches(results=results, note=" ".join(notes))

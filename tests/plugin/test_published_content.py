@@ -20,9 +20,10 @@ from airflow_sitemaps.operators.facts import REFUSED, refusal_facts
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.find import find_in_manifest
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
+from airflow_sitemaps.plugin import urls
 from airflow_sitemaps.plugin.events import StoreFacts
 from airflow_sitemaps.plugin.shard_map import read_map
-from airflow_sitemaps.plugin.state_reader import StateReader
+from airflow_sitemaps.plugin.state_reader import StateReader, StateUnavailableError
 from airflow_sitemaps.plugin.urls import changes, of_generations, search
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.plugin_factories import NOW, Ran, add_asset, add_event, add_run, extra, report
@@ -212,6 +213,30 @@ def test_several_sitemaps_are_searched_at_the_same_time() -> None:
 
     assert found.results == []
     assert [found.note.count(text) for text in ("shop-0", "shop-1", "down")] == [1, 1, 2]
+
+
+def test_a_search_ends_in_time_and_keeps_what_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five sitemaps, two at a time, would take three times as long as one."""
+
+    async def one(_: Any, sitemap: Any, url: str) -> urls.SearchResult:
+        await asyncio.sleep(sitemap.seconds)
+        if sitemap.number == 1:
+            raise StateUnavailableError("down")
+        return urls.SearchResult(
+            url=url, asset=str(sitemap.number), generation=1, listed=False, complete=True, matches=[], shards_read=0,
+            shards_total=0, note="",
+        )  # fmt: skip
+
+    monkeypatch.setattr(urls, "_search", one)
+    monkeypatch.setattr(urls, "WAIT_S", 1.0)
+    sitemaps: Any = [
+        SimpleNamespace(number=number, seconds=seconds, snapshot=SimpleNamespace(published=True), hosts={"content.example"})
+        for number, seconds in enumerate((0, 0, 300, 300, 300))
+    ]  # fmt: skip
+    found = asyncio.run(search(StateReader(opened=lambda _: None), sitemaps, f"{BASE}p/1", everywhere=True))  # type: ignore[arg-type, return-value]
+
+    assert [result.asset for result in found.results] == ["0"]
+    assert found.note == "down 3 searches did not end within 1 seconds; try again soon."
 
 
 def test_no_sitemap_serves_another_host(admin: Client, published: str) -> None:
