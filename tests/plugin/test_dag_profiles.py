@@ -162,7 +162,7 @@ def test_what_was_announced_and_what_came_back(admin: Client, session: Session, 
 
     assert {row["service"]: row["summary"] for row in rows} == {
         "indexnow": "3 URLs submitted in 1 request.",
-        "searchconsole": "42 URLs discovered, 1 error, 2 warnings; last read by Google 2026-11-19.",
+        "searchconsole": "40 URLs discovered, 1 error, 2 warnings; last read by Google 2026-11-19.",
         "ping": "1 of 2 requests accepted.",
     }
     assert admin.get("api/sitemap", asset=str(sitemap.asset.uri)).json()["announces"] is True

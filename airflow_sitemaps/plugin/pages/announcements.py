@@ -196,7 +196,7 @@ def _searchconsole(value: Any) -> Response:
             "url": text(index.get("path")),
             "last_read": text(index.get("last_downloaded")) or None,
             "errors": integer(index.get("errors")),
-            "discovered": sum(counts(index.get("urls")).values()),
+            "discovered": counts(index.get("urls")).get("web", 0),
         }
         for index in indexes
     ]
@@ -274,7 +274,7 @@ def coverage_of(observations: Sequence[Observation]) -> Coverage:
             CoverageRow(
                 **attributes(index, "url", "section", "listed", "pending", "errors", "warnings", "discovered"),
                 last_read=index.last_downloaded,
-                discovered_history=[sum(each[url].values()) if url in each else None for each in earlier],
+                discovered_history=[each[url].get("web", 0) if url in each else None for each in earlier],
             )
             for index in items(newest.indexes)[:MAX_INDEXES]
             for url in [text(index.url)]
