@@ -55,6 +55,17 @@ def test_beside_a_refused_section_one_that_did_not_change_is_unchanged() -> None
     assert outcome.is_partial
 
 
+def test_more_sections_than_refusals_are_pushed_are_refused() -> None:
+    names = [f"s{number:03}" for number in range(101)]
+    refused = failures_of([Refusal(guard="shrink", section=n, message="too few", value=0.6) for n in names[:100]])
+    made = replace(report(2), result="partly_published", failures=refused)
+    error = PartlyPublishedError("100 sections not published", report=made, failures=refused)
+
+    outcome = outcome_of(names, {FAILED: failure_facts(error), REFUSED: refusal_facts(error)})
+
+    assert outcome.sections == {**dict.fromkeys(names[:100], "refused"), "s100": "published"}
+
+
 NAMES = [f"s{number:03}" for number in range(400)]
 FAILURES = tuple(SectionFailure(section=name, error="SourceError", message="down") for name in NAMES[:300])
 PARTLY = PartlyPublishedError("down", report=replace(report(2), result="partly_published"), failures=FAILURES)

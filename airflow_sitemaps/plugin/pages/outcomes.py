@@ -253,13 +253,17 @@ def _failure(run: RunState, publish: TaskState, known: RecentRuns, attempted: Se
     partly = [failure for failure in failures if failure.get("error") == PartlyPublishedError.__name__]
     is_partial = any(failure.get("is_published") is True for failure in partly)
     is_misnamed = any(failure.get("error") == RequestError.__name__ for failure in failures)
-    failed = [text(s.get("section")) for failure in failures for s in map(mapping, items(failure.get("sections")))]
+    parts = [mapping(part) for failure in failures for part in items(failure.get("sections"))]
+    failed = [text(part.get("section")) for part in parts]
     failed += [name for value in refused for name in texts(value.get("sections"))]
     said: dict[str, Any] = {}  # of single sections
     if is_misnamed:
         said = {"sections": {}, "others": None}
     elif failed:
-        guarded = {refusal.section for refusal in refusals}
+        # Only the first refusals are pushed, but the permits of every section.
+        guarded = {refusal.section for refusal in refusals} | {
+            text(p.get("section")) for p in parts if p.get("permits")
+        }
         unchanged = {name for failure in partly for name in texts(failure.get("unchanged"))}
         sections = {n: "published" if is_partial and n not in unchanged else "unchanged" for n in attempted}
         sections |= {name: "refused" if name in guarded else "failed" for name in failed}
