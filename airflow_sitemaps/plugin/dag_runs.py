@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import func, select, union_all
+from sqlalchemy import case, func, select, union_all
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.airflow_compat import DagRun, TaskInstance, XComModel, is_last_attempt
@@ -44,6 +44,7 @@ class RunState:
     """A DAG run. ``number`` is Airflow's serial number; ``start`` is None until the first task can start.
 
     ``user`` is empty if no user triggered it; ``triggered_by`` is ``ui``, ``cli``, ``timetable``, ``asset`` and so on.
+    ``cleared_after`` is the first time at which a run with cleared tasks could start: clearing gives it a new ``start``.
     """
 
     number: int = 0
@@ -57,6 +58,7 @@ class RunState:
     conf: Mapping[str, Any] = field(default_factory=dict)
     user: str = ""
     triggered_by: str = ""
+    cleared_after: datetime | None = None
 
     @classmethod
     def known_by_report(cls, dag_id: str, run_id: str) -> RunState:
@@ -136,6 +138,7 @@ _RUN_COLUMNS: Final = {
     "conf": DagRun.conf,
     "user": DagRun.triggering_user_name,
     "triggered_by": DagRun.triggered_by,
+    "cleared_after": case((DagRun.clear_number > 0, DagRun.run_after)),
 }
 
 

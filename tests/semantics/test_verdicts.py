@@ -270,6 +270,10 @@ def test_a_partly_published_run_whose_failed_task_was_cleared_made_the_generatio
     assert (failed, steps.states["sitemap.publish"]) == (["sitemap.publish"], "failed")
     assert (look(site(shop))["generation"], look(site(shop))["changed_outside"]) == (2, None)
 
+    steps.clear(*steps.states).step()
+
+    assert (look(site(shop))["generation"], look(site(shop))["changed_outside"]) == (2, None)
+
 
 def test_v6_a_partly_published_run_that_is_deleted_is_still_known_by_its_report(shop: Shop, dag: DAG) -> None:
     shop.add("products", 40)

@@ -327,9 +327,7 @@ def _is_changed_outside(known: _Known, loaded: _Loaded) -> bool:
     spans = [
         (start, run.end)
         for run, _ in loaded.recent.of_tasks([*known.tasks.publish, *known.tasks.rollback])
-        # A run with a cleared task has a new start. Its other tasks keep theirs.
-        for start in (run.start, *(task.start for task in loaded.recent.tasks.get(run.key, ())))
-        if start is not None
+        if (start := run.cleared_after or run.start) is not None
     ]
     return not any(start <= live.committed_at and (not end or live.committed_at <= end) for start, end in spans)
 
