@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
-from airflow_sitemaps.errors import GuardError, PartlyPublishedError
+from airflow_sitemaps.errors import GuardError, PartlyPublishedError, RefusedError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
@@ -101,7 +101,7 @@ def test_a_sitemap_whose_articles_are_all_past_their_age_stays_as_published(cloc
         clock.advance(timedelta(days=3))
         report = build(sitemap, clock=clock)
         assert report.result == "unchanged"
-        assert any("every row of the sitemap is past its age" in warning for warning in report.warnings)
+        assert any("no article is young enough to be listed" in warning for warning in report.warnings)
         assert paper.store.public.objects == published
     articles.append(article(100, clock, timedelta(hours=1)))
     report = build(sitemap, clock=clock)
@@ -234,7 +234,7 @@ def test_lost_files_of_a_sitemap_past_its_age_are_put_again(clock: FakeClock, na
 
     assert (report.result, report.urls) == ("published", 30)
     assert paper.store.public.objects[name].body == body
-    assert any("every row of the sitemap is past its age" in warning for warning in report.warnings)
+    assert any("no article is young enough to be listed" in warning for warning in report.warnings)
     assert build(sitemap, clock=clock).result == "unchanged"
 
 
@@ -247,5 +247,40 @@ def test_a_retired_section_stays_if_every_other_row_is_past_its_age(clock: FakeC
     for _ in range(2):
         report = build(rest, clock=clock)
         assert report.result == "unchanged"
-        assert any("every row of the sitemap is past its age" in warning for warning in report.warnings)
+        assert any("no article is young enough to be listed" in warning for warning in report.warnings)
     assert paper.store.public.objects == published
+
+
+@pytest.mark.parametrize("left", ["none", "archive and a dropped row", "archive and a NULL key"])
+def test_a_sitemap_whose_articles_left_with_their_age_stays_as_published(clock: FakeClock, left: str) -> None:
+    """The query may select only recent articles, and a quiet weekend leaves it without rows."""
+    paper = Paper([article(key, clock, timedelta(hours=key)) for key in range(30)], clock)
+    sitemap = replace(paper.sitemap(), sections=paper.sitemap().sections[1:])
+    build(sitemap, clock=clock)
+    published = dict(paper.store.public.objects)
+    clock.advance(timedelta(days=3))
+    if left == "none":
+        paper.articles.clear()
+    else:
+        fault = {"loc": "https://other.example/x"} if left == "archive and a dropped row" else {"id": None}
+        paper.articles.append({**article(77, clock, timedelta(hours=1)), **fault})
+    for _ in range(2):
+        report = build(sitemap, clock=clock)
+        assert report.result == "unchanged"
+        assert any("no article is young enough to be listed" in warning for warning in report.warnings)
+        assert left == "none" or any("Likely cause" in warning for warning in report.warnings)
+        assert paper.store.public.objects == published
+
+    del paper.store.public.objects["news-00001.xml.gz"]
+    assert build(sitemap, clock=clock).result == "published"
+    assert paper.store.public.objects.keys() == published.keys()
+    assert build(sitemap, clock=clock).result == "unchanged"
+
+
+def test_pages_that_disappear_beside_old_articles_are_still_an_error(clock: FakeClock) -> None:
+    paper = Paper([article(1, clock, timedelta(hours=1))], clock)
+    build(paper.sitemap(), clock=clock)
+    clock.advance(timedelta(days=3))
+    paper.pages.clear()
+    with pytest.raises(RefusedError, match="no section would have any URL"):
+        build(paper.sitemap(), allow=["empty"], clock=clock)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 _PAST_ITS_AGE: Final = (
-    "every row of the sitemap is past its age, and an index must list a file (siteindex.xsd); the files published before "
+    "no article is young enough to be listed, and an index must list a file (siteindex.xsd); the files published before "
     "stay until a row is listed again"
 )
 
@@ -50,8 +50,8 @@ def make_draft(
 ) -> tuple[Plan, Manifest, tuple[Refusal, ...], tuple[str, ...]]:
     """Compute the manifest to commit, without the sections that guards refuse; return it with refusals and warnings.
 
-    If every row is past its age, the published shards stay, and those that another program changed are put again. The
-    returned plan then has no sections, so that the next run surveys them; else it is the given one.
+    If only articles left, and no URL would be listed, the published shards stay, and those that another program changed
+    are put again. The returned plan then has no sections, so that the next run surveys them; else it is the given one.
     Raises ``GuardError`` if the guards leave nothing to publish.
     """
     opened, given = canaries.opened, plan
@@ -72,11 +72,11 @@ def make_draft(
         manifest = next_manifest(old, plan, receipts, facts)
         refused = missing_at_commit(sitemap, plan, old, manifest)  # an omitted section may be the new home of a URL
         refusals = (*refusals, *refused)
-    rows = sum(section.rows for section in manifest.sections.values())
-    if old is not None and rows and rows == sum(section.expired_rows for section in manifest.sections.values()):
+    if old is not None and _is_quiet(sitemap, old, manifest):
+        past = (_PAST_ITS_AGE, *_losses(sitemap, manifest))
         given = plan = plan.without(plan.sections)
-        manifest, receipts, past = next_manifest(old, plan, (), facts), (), (_PAST_ITS_AGE,)
-        if not plan.changes or not any(True for section in manifest.sections.values() for _ in section.files()):
+        manifest, receipts = next_manifest(old, plan, (), facts), ()
+        if not plan.changes or not any(manifest.files()):
             return plan, old, refusals, past
     gone_warnings: tuple[str, ...] = ()
     if sitemap.gone is not None:
@@ -86,6 +86,13 @@ def make_draft(
     manifest = complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest))
     own = (*content_warnings(sitemap, plan, old, manifest), *_ledger_warnings(plan, receipts), *gone_warnings, *past)
     return given, manifest, refusals, (*plan.warnings[len(given.warnings) :], *canaries.warnings(), *own)
+
+
+def _is_quiet(sitemap: Sitemap, old: Manifest, new: Manifest) -> bool:
+    """Return whether no URL is left because articles left. The guards have checked that those are past their age."""
+    news = {section.name for section in sitemap.sections if section.kind == "news"} & new.sections.keys()
+    others = (section for name, section in old.sections.items() if name in new.sections.keys() - news)
+    return bool(news) and not any(new.files()) and not any(file for section in others for file in section.files())
 
 
 def _ledger_warnings(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]:
@@ -108,7 +115,7 @@ def _ledger_warnings(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]
 
 def _losses(sitemap: Sitemap, manifest: Manifest) -> list[str]:
     """Explain for each section why its rows are not listed, if no row of any section is."""
-    if any(True for section in manifest.sections.values() for _ in section.files()):
+    if any(file for section in manifest.sections.values() for file in section.files()):
         return []
     texts = {
         section.name: RowLosses.of_section(manifest.sections[section.name], sitemap.base_url_of(section)).explanation()
