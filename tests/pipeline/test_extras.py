@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import feedparser
 import pytest
 
 from airflow_sitemaps.pipeline import stages
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.reader import read
 from tests.support.environment import BASE, World, row
 
@@ -175,3 +177,18 @@ def test_recent_entries_that_the_code_wants_later_wait_until_there_is_one(world)
     world.build()
     world.settings = settings
     assert world.build().result == "unchanged"
+
+
+def test_a_damaged_body_of_an_unchanged_shard_only_omits_its_entries(world, caplog):
+    world.build()
+    world.clock.advance(timedelta(hours=1))
+    manifest = StateRepository(world.store.state).manifest()
+    body = manifest.sections["pages"].shards[-1].file.body
+    kept = world.config.state.objects[body]
+    world.config.state.objects[body] = replace(kept, body=kept.body[:-20] + bytes(20))
+    world.rows[0]["lastmod"] = "2026-01-15T12:30:00+00:00"
+    assert world.build().result == "published"
+    assert recent_locs(world) == [f"{BASE}p/1"]
+    assert f"{body} is missing or damaged" in caplog.text
+    world.build(rebuild=[manifest.sections["pages"].shards[-1].file.name])
+    assert recent_locs(world) == [f"{BASE}p/{n}" for n in (1, 14, 13)]

@@ -12,6 +12,7 @@ from lxml import etree
 
 from airflow_sitemaps import Section, Sitemap
 from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.feeds import FEED_ENTRIES, MEDIA_NAMESPACE, FeedText, newest_texts
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.environment import BASE, FREE, World, row
@@ -150,3 +151,16 @@ def test_the_newest_texts_are_kept() -> None:
     of_other_shard = [replace(text, lower=(9,)) for text in texts]
     assert {text.loc for text in newest_texts([*texts, *of_other_shard])} == {text.loc for text in newest}
     assert len(newest_texts([*texts, *of_other_shard])) == 2 * FEED_ENTRIES
+
+
+def test_a_damaged_feed_only_loses_the_texts_of_unchanged_shards(world: World) -> None:
+    world.build()
+    world.clock.advance(timedelta(hours=1))
+    manifest = StateRepository(world.store.state).manifest()
+    assert manifest is not None
+    for file in manifest.extras:
+        kept = world.config.state.objects[file.body]
+        world.config.state.objects[file.body] = replace(kept, body=kept.body[: len(kept.body) // 2])
+    world.rows[2].update(lastmod="2026-01-15T12:30:00+00:00", title="Third")
+    assert world.build().result == "published"
+    assert titles(world) == ["Third", f"{BASE}p/14", f"{BASE}p/13"]

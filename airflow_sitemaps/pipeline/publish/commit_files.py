@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from airflow_sitemaps.errors import IncompleteError
+from airflow_sitemaps.errors import IncompleteError, InvalidSitemapError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.gone_urls import gone_urls, gone_urlset
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
-from airflow_sitemaps.pipeline.state.identity import check_stamp
+from airflow_sitemaps.pipeline.state.identity import check_stamp, is_body
 from airflow_sitemaps.pipeline.state.repository import GZIP, StateRepository, bounded_time, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, markup
@@ -253,10 +253,12 @@ def _recent(state: StateRepository, manifest: Manifest, since: datetime) -> Iter
             if shard.file is None or shard.newest_lastmod is None or shard.newest_lastmod[:10] < first:
                 continue
             stored = state.objects.get(shard.file.body)
-            if stored is None:
-                log.warning("%s does not exist; the recent files omit its entries", state.objects.url(shard.file.body))
+            try:
+                urlset = gzip.decompress(stored.body if stored else b"", max_byte_size=shard.file.xml_byte_size)
+            except InvalidSitemapError:
+                where = state.objects.url(shard.file.body)
+                log.warning("%s is missing or damaged; the recent files omit its entries", where)
                 continue
-            urlset = gzip.decompress(stored.body, max_byte_size=shard.file.xml_byte_size)
             yield from feeds.pick(urlset, since, name, shard.range.lower)
 
 
@@ -268,7 +270,11 @@ def _texts(
         return {}
     before = next((file for file in (old.extras if old is not None else ()) if file.name in FEED_NAMES.values()), None)
     stored = opened.state.objects.get(before.body) if before is not None else None
-    texts = {} if stored is None else feeds.read_texts(stored.body)
+    texts: dict[str, feeds.FeedText] = {}
+    if before is not None and stored is not None and is_body(before, stored.body):
+        texts = feeds.read_texts(stored.body)
+    elif before is not None:
+        log.warning("%s is missing or damaged; feeds omit its texts", opened.state.objects.url(before.body))
     shards = {html.unescape(entry.loc.decode()): (entry.section, entry.lower) for entry in entries}
     for receipt in receipts:
         texts.update((t.loc, t) for t in receipt.feed_texts if shards.get(t.loc) == (receipt.section, t.lower))
