@@ -347,3 +347,20 @@ def test_the_grace_begins_by_the_stores_clock_where_the_workers_is_slow() -> Non
 def _file_time(folder: Path) -> datetime:
     (folder / "now").touch()
     return datetime.fromtimestamp((folder / "now").stat().st_mtime, timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"), [({"recent": WEEK}, "recent.xml.gz"), ({"index": "per_section"}, "sitemap-pages.xml")]
+)
+def test_a_new_name_that_another_pipeline_has_is_refused_before_the_commit(settings: dict[str, Any], name: str) -> None:
+    """Else the committed generation could never be promoted, and the sitemap would be blocked."""
+    clock = FakeClock()
+    store = MemoryStore(base_url=BASE, now=clock.now)
+    rows = [row(n, lastmod=clock.now().isoformat()) for n in range(12)]
+    build(pipeline(store, "pages", clock, rows), clock=clock)
+    store.public.put(name, b"theirs", mode=Create(), metadata={STATE_ID: "another"}, content_type="text/xml")
+    with pytest.raises(OwnershipError, match=name):
+        build(pipeline(store, "pages", clock, rows, **settings), clock=clock)
+    rows.append(row(20))
+    assert build(pipeline(store, "pages", clock, rows), clock=clock).result == "published"
+    assert row(20)["loc"] in crawl(store.open()).locs()

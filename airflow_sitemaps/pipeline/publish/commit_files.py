@@ -87,7 +87,7 @@ def _index_etags(
         names = {file.name: file.etag for file in (*old.indexes, *old.extras)}
         departed = {(item.key, item.etag) for item in old.departed if item.area == "public"}
     drifted: dict[str, str | None] = {}
-    for name in dict.fromkeys((*names, *(wanted if old is None else wanted[:1]))):
+    for name in dict.fromkeys((*names, *wanted)):
         info = store.public.head(name)
         etag = None if info is None else info.etag
         if (name in names and etag != names[name]) or (name not in names and etag is not None):
