@@ -13,7 +13,7 @@ from airflow_sitemaps.errors import GuardError, StoreError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.request import RunRequest
-from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.support.environment import BASE, row
 
 if TYPE_CHECKING:
@@ -183,3 +183,30 @@ def test_another_deployment_rolls_nothing_back() -> None:
         stages.rollback(shop.sitemap(), 1, origin=STAGING, clock=shop.clock)
     assert stages.rollback(shop.sitemap(), 1, origin=PRODUCTION, clock=shop.clock).generation == 3
     assert stages.rollback(shop.sitemap(), 2, origin=STAGING, allow=["moved"], clock=shop.clock).generation == 4
+
+
+def test_a_permitted_move_is_recorded_though_nothing_changed() -> None:
+    shop = Shop()
+    shop.run(origin=PRODUCTION)
+    before = dict(shop.store.public.objects)
+    assert shop.run(origin=STAGING, allow=("moved",)).result == "published"
+    assert shop.store.public.objects == before
+    assert shop.run(origin=STAGING).result == "unchanged"
+    with pytest.raises(GuardError, match="moved"):
+        shop.run(origin=PRODUCTION)
+
+
+def test_a_permitted_move_finishes_the_promotion_of_the_other_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop()
+    shop.run(origin=PRODUCTION)
+    shop.rows["a"][0] = row("first")
+
+    def fail(*arguments: object, **settings: object) -> str:
+        raise StoreError("the store failed")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(promotion, "_promote_file", fail)
+        with pytest.raises(StoreError):
+            shop.run(origin=PRODUCTION)
+    assert shop.run(origin=STAGING, allow=("moved",)).result == "published"
+    assert row("first")["loc"] in crawl(shop.store.open()).locs()

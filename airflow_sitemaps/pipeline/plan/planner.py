@@ -110,7 +110,9 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
         sections=plans,
         retired=retired,
         index_drift=_index_drift(manifest, context.listing),
-        extras_due=commit_files.due(sitemap, manifest, now, plans) or are_to_change(sitemap, manifest),
+        extras_due=commit_files.due(sitemap, manifest, now, plans)
+        or are_to_change(sitemap, manifest)
+        or (manifest is not None and bool(request.origin) and manifest.origin not in ("", request.origin)),
         refusals=stand,
         warnings=(
             *spent,

@@ -219,9 +219,9 @@ def says_the_same(old: Manifest, new: Manifest) -> bool:
     """Return whether a new generation differs only in its number, samples of faulty rows, and how far tables were read.
 
     A run that reads only some shards again finds only their faulty rows, so its samples differ. A new age for recent
-    entries counts as a difference, so that the next run finds it recorded.
+    entries counts as a difference, so that the next run finds it recorded, and so does another deployment.
     """
-    if old.recent_window not in (None, new.recent_window):
+    if old.recent_window not in (None, new.recent_window) or old.origin not in ("", new.origin):
         return False
     sections = dict(new.sections)
     for name in sections.keys() & old.sections.keys():
