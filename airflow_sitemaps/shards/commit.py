@@ -186,7 +186,9 @@ def _departed(old: Manifest | None, new: Manifest, facts: CommitFacts) -> Iterat
     for item in old.departed if old is not None else ():
         if item.key not in names and item.key not in bodies:
             seen.add(item.key)
-            yield item
+            # The public index lists files that departed in an unfinished generation, until this one is promoted.
+            listed = old is not None and not old.promoted and item.generation == old.generation
+            yield replace(item, generation=new.generation) if listed and item.area == "public" else item
     for name in facts.adopted:
         if name not in names and name not in seen:
             etag = facts.index_etags.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -119,3 +120,25 @@ def test_a_rollback_that_another_run_overtakes_undoes_nothing_of_it(interrupted:
 
     assert promoted(interrupted)
     assert interrupted.crawl().entries() == interrupted.rebuilt().entries()
+
+
+def test_files_that_an_unfinished_generation_removed_stay_for_the_grace_after_the_next() -> None:
+    """The public index listed them until the next generation replaced it."""
+    world = World([row(key) for key in range(12)])
+    world.build()
+    world.rows[0]["priority"] = 0.3
+    del world.rows[10:]  # the third file departs
+    dies = Faults().on("put", "pages-*", Fault.CRASH_BEFORE, area="public")
+    with pytest.raises(SimulatedCrash):
+        build(world.sitemap(FaultyStore(world.config, dies)), clock=world.clock)
+    current = StateRepository(world.store.state).current()
+    assert current is not None
+    departed = [item.key for item in current.manifest.departed if item.area == "public"]
+    assert departed
+    del world.config.state.objects[next(f.body for f in current.manifest.files() if f.etag is None)]
+    world.clock.advance(timedelta(days=3))
+    assert world.build().result == "published"
+    assert set(departed) <= world.public().keys()
+    world.clock.advance(timedelta(days=3))
+    world.build()
+    assert not set(departed) & world.public().keys()
