@@ -216,7 +216,7 @@ def stale_sections(plan: Plan, current: Manifest) -> tuple[str, ...]:
 
 
 def rebase(
-    plan: Plan, receipts: Sequence[Receipt], base: Manifest, current: Manifest
+    plan: Plan, receipts: Sequence[Receipt], base: Manifest | None, current: Manifest
 ) -> tuple[Plan, tuple[Receipt, ...]]:
     """Fit a plan and its receipts to a later manifest, with a warning for each section that others changed.
 
@@ -225,7 +225,7 @@ def rebase(
     sections, warnings = dict(plan.sections), []
     moved: dict[str, dict[int, int]] = {}
     for name in stale_sections(plan, current):
-        before, now = base.sections.get(name), current.sections[name]
+        before, now = base.sections.get(name) if base is not None else None, current.sections[name]
         if before is None:
             del sections[name]
             warnings.append(f"section {name!r}: another run published it first, and it stays as that run wrote it")

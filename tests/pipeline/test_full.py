@@ -272,3 +272,19 @@ def test_a_full_run_says_that_more_generations_were_published_than_the_history_k
     with pytest.raises(ConflictError, match="was changed by generation 4"):
         committed(world, slow)
     assert "they are more than Sitemap(history=…) keeps" in caplog.text
+
+
+def test_a_first_full_run_does_not_lose_to_the_run_that_publishes_first() -> None:
+    world = World([row(10 * n) for n in range(1, 31)])
+    more = [row(1_000 + n) for n in range(3)]
+    both = replace(world.sitemap(), sections=[*world.sitemap().sections, Section("more", MemorySourceConfig(more))])
+    planned = stages.plan(both, RunRequest(full=True), clock=world.clock)
+    assert planned.key is not None
+    keys = [stages.write(both, planned.key, b.number, clock=world.clock).receipt_key for b in planned.plan.batches]
+    build(both, sections=["pages"], clock=world.clock)
+
+    report = stages.publish(both, planned.key, keys, clock=world.clock)
+
+    assert (report.result, report.generation) == ("published", 2)
+    assert any("section 'pages': another run published it first" in warning for warning in report.warnings)
+    assert world.crawl().locs() == {each["loc"] for each in (*world.rows, *more)}

@@ -193,7 +193,7 @@ def _fitted(
         )  # fmt: skip
         return plan, receipts
     base = state.generation(plan.base_generation)
-    return (plan, receipts) if base is None else rebase(plan, receipts, base, old)
+    return (plan, receipts) if base is None and plan.base_generation else rebase(plan, receipts, base, old)
 
 
 def _with_failures_of(plan: Plan, manifest: Manifest) -> Plan:
