@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from airflow_sitemaps import Guards
-from airflow_sitemaps.errors import ConfigurationError, GuardError, OwnershipError
+from airflow_sitemaps.errors import ConfigurationError, GuardError, OwnershipError, StoreContentError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.adoption import adopt
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
 from tests.support.environment import BASE, World, row
 
@@ -184,3 +186,37 @@ def test_a_rollback_replaces_no_file_of_another_pipeline(world):
     with pytest.raises(OwnershipError, match="pages-00002"):
         stages.rollback(world.sitemap(), 1, clock=world.clock)
     assert world.public() == before
+
+
+def test_a_rollback_takes_no_name_of_another_program(world):
+    world.build()
+    first = world.crawl()
+    del world.rows[1:10]
+    world.build()
+    foreign = [
+        f"pages-{number:05}.xml.gz" for number in range(3, 9) if f"pages-{number:05}.xml.gz" not in world.public()
+    ]
+    for name in foreign:
+        world.store.public.put(name, b"theirs", mode=Overwrite(), content_type="text/plain", metadata={})
+    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    assert world.crawl().entries() == first.entries()
+    assert {world.public()[name][0] for name in foreign} == {b"theirs"}
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_rollback_to_a_damaged_body_changes_nothing(copies):
+    world = World([row(10 * n) for n in range(1, 13)])
+    world.config.copies = copies
+    world.build()
+    body = StateRepository(world.store.state).manifest().sections["pages"].shards[0].file.body
+    world.rows[0]["priority"] = 0.3
+    world.build()
+    kept = world.config.state.objects[body]
+    damaged = bytearray(kept.body)
+    damaged[len(damaged) // 2] ^= 0xFF  # the length and the gzip trailer stay
+    world.config.state.objects[body] = replace(kept, body=bytes(damaged))
+    before = world.public()
+    with pytest.raises(StoreContentError, match=r"pages-00001\.xml\.gz in generation 1, is missing or damaged"):
+        stages.rollback(world.sitemap(), 1, clock=world.clock)
+    assert world.public() == before
+    assert world.build().result == "unchanged"

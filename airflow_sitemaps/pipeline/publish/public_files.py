@@ -84,7 +84,7 @@ def find(
         if info is not None and info.etag != shard.file.etag:
             info = store.public.head(shard.file.name)  # a listing may be outdated, or hold no etag of the content
         if info is not None and info.etag == shard.file.etag:
-            if shard.file.name in rebuilt and not _is_sound(store, shard.file):
+            if shard.file.name in rebuilt and not is_sound(store, shard.file):
                 bodiless.add(position)
             continue
         body = store.state.head(shard.file.body) if shard.file.etag is None else None
@@ -92,7 +92,7 @@ def find(
             continue  # the commit of this plan first finishes its promotion
         files[position] = None if info is None else info.etag
         what = "is gone" if info is None else f"was overwritten by another program (now {info.byte_size:,} bytes)"
-        if not _is_sound(store, shard.file):
+        if not is_sound(store, shard.file):
             bodiless.add(position)
             what += "; its private body is missing or damaged too, so its rows are read again"
         sentences.append(f"{store.public.url(shard.file.name)} {what}")
@@ -109,7 +109,7 @@ def repairs(
     for name, state in manifest.sections.items():
         for position in plans[name].drifted if name in plans else find(store, manifest, state, listing).files:
             file = state.shards[position].file
-            if file is None or file.etag is None or not _is_sound(store, file):
+            if file is None or file.etag is None or not is_sound(store, file):
                 continue
             info = listing.get(file.name)
             etag = info.etag if info is not None else None
@@ -124,7 +124,7 @@ def taken(path: str, section: str, listing: Mapping[str, ObjectInfo], manifest: 
     return tuple(name for name in listing if name not in ours and pattern.fullmatch(name))
 
 
-def _is_sound(store: Store, file: PublicFile) -> bool:
+def is_sound(store: Store, file: PublicFile) -> bool:
     """Return whether the private body of a file exists and has the file's content."""
     stored = store.state.get(file.body)
     return stored is not None and len(stored.body) == file.byte_size and is_body(file, stored.body)

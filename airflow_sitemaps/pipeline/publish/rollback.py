@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from airflow_sitemaps.errors import ConfigurationError, ConflictError
+from airflow_sitemaps.errors import ConfigurationError, ConflictError, StoreContentError
+from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish import public_files
 from airflow_sitemaps.pipeline.publish.commit_files import attach, commit_facts
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
@@ -74,14 +75,22 @@ def rollback(
     old, action = current.manifest, f"rollback to {generation}"
     earlier = _earlier(opened.state, old, generation)
     facts = commit_facts(opened, old)
-    drifted = public_files.repairs(opened.store, old, {}, public_files.look(opened.store))
+    listing = public_files.look(opened.store)
+    drifted = public_files.repairs(opened.store, old, {}, listing)
     for name in (file.name for file in drifted if file.found_etag is not None):
         if (info := opened.store.public.head(name)) is not None:
             check_stamp(opened.store.public.url(name), info, old)
     etags = {**facts.index_etags, **{file.name: file.found_etag for file in drifted}}
     facts = dataclasses.replace(facts, index_etags=etags)
-    manifest = attach(opened, old, rolled_back(old, earlier, facts, run), facts)
+    manifest = attach(opened, old, rolled_back(old, earlier, facts, run, listing), facts)
     manifest = complete(old, manifest, facts, action=action)
+    new = [file for file in manifest.public_files() if file.etag is None]
+    sound = mapped(lambda file: public_files.is_sound(opened.store, file), new, "sitemap-check")
+    for damaged in (file for file, whole in zip(new, sound, strict=True) if not whole):
+        raise StoreContentError(
+            f"{opened.store.state.url(damaged.body)}, the body of {damaged.name} in generation {generation}, is missing or "
+            "damaged. Nothing was rolled back: roll back to another generation, or correct the source and run the DAG."
+        )
     version, bodies = put_manifest(opened, current, manifest, has_bodies=None)
     if version is None:
         raise ConflictError("another run committed first; nothing was rolled back. Look at the status, then try again.")
@@ -116,19 +125,15 @@ def _earlier(state: StateRepository, current: Manifest, generation: int) -> Mani
     return earlier
 
 
-def rolled_back(current: Manifest, earlier: Manifest, facts: CommitFacts, run: str) -> Manifest:
+def rolled_back(current: Manifest, earlier: Manifest, facts: CommitFacts, run: str, taken: Collection[str]) -> Manifest:
     """Compute the manifest that publishes an earlier generation's content as the next generation. Pure.
 
     A file keeps its name if its key range is still the same. If ranges have moved since, entries would move between
-    files, so those files get new names.
+    files, so those files get new names, and none that is ``taken``.
     """
-    generation = current.generation + 1
-    sections = {
-        name: _section(current.sections.get(name), state, facts, generation, first_serial(current, name))
-        for name, state in earlier.sections.items()
-    }
+    sections = {name: _section(current, state, facts, taken) for name, state in earlier.sections.items()}
     return Manifest(
-        generation=generation,
+        generation=current.generation + 1,
         write_id=facts.write_id,
         run=run,
         owner=current.owner,
@@ -141,12 +146,11 @@ def rolled_back(current: Manifest, earlier: Manifest, facts: CommitFacts, run: s
     )
 
 
-def _section(
-    now: SectionManifest | None, then: SectionManifest, facts: CommitFacts, generation: int, serial: int
-) -> SectionManifest:
+def _section(current: Manifest, then: SectionManifest, facts: CommitFacts, taken: Collection[str]) -> SectionManifest:
+    now, generation = current.sections.get(then.name), current.generation + 1
     same_place = now is not None and (now.path, now.base_url) == (then.path, then.base_url)
     public = {shard.file.name: shard for shard in now.shards if shard.file is not None} if now and same_place else {}
-    serial = max(then.next_serial, serial)
+    serial = max(then.next_serial, first_serial(current, then.name))
     shards = []
     for shard in then.shards:
         if shard.file is None:
@@ -157,15 +161,10 @@ def _section(
             file = _again(there.file, shard.file, facts)
         else:
             form: Format = "text" if shard.file.name.endswith(".txt.gz") else "xml"
-            file = replace(
-                shard.file,
-                name=shard_name(then.path, then.name, serial, form),
-                etag=None,
-                replaces=None,
-                modified_at=facts.now,
-                past=(),
-                variant=0,
-            )
+            while (name := shard_name(then.path, then.name, serial, form)) in taken:
+                serial += 1
+            fresh = replace(shard.file, name=name, etag=None, replaces=None)
+            file = replace(fresh, modified_at=facts.now, past=(), variant=0)
             serial += 1
         unchanged = there is not None and there.file == file
         shards.append(replace(shard, file=file, written_in=there.written_in if there and unchanged else generation))
