@@ -16,7 +16,7 @@ from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.stores.memory import MemoryObjects
 from airflow_sitemaps.testing import crawl
-from tests.simulation.faults import Call, Fault, Faults, FaultyStore
+from tests.simulation.faults import Call, Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import World, row
 
 if TYPE_CHECKING:
@@ -291,3 +291,24 @@ def test_probes_of_a_store_that_refuses_to_delete_use_one_object():
     assert not world.config.public.objects
     assert not world.config.state.objects
     capability_probe.forget()
+
+
+def test_the_index_of_an_unfinished_promotion_is_not_put_back_before_its_shards():
+    """The run that brought the name back died before it put the new shard that its index lists."""
+    world = departed_index()
+
+    def bring_back() -> None:
+        world.settings["index"] = "per_section"
+        world.rows[0]["priority"] = 0.3
+        with pytest.raises(SimulatedCrash):
+            build(
+                world.sitemap(
+                    FaultyStore(world.config, Faults().on("put", "pages-*", Fault.CRASH_BEFORE, area="public"))
+                ),
+                clock=world.clock,
+            )
+
+    build(just_before(world, "delete", INDEX, bring_back), clock=world.clock)
+    assert world.store.public.head(INDEX) is None
+    world.build()
+    assert crawl(world.store, INDEX).locs() == {r["loc"] for r in world.rows}

@@ -136,7 +136,8 @@ def put_back(store: Store, names: Collection[str]) -> None:
             return
         try:
             for file in now.manifest.public_files():
-                if file.name in names:
+                # The index of an unfinished promotion is put after all shards that it lists.
+                if file.name in names and (now.manifest.promoted or file not in now.manifest.indexes):
                     _promote_file(store, now, file)
             return
         except SupersededError:
