@@ -92,7 +92,8 @@ def adopt(arguments: argparse.Namespace) -> Answer:
     else:
         lines += report_text.lines(adoption.report)
         document |= adoption.report.to_dict()
-    return Answer(document=document, lines=lines, well=is_complete)
+    failures = adoption.report.failures if adoption.report is not None else ()
+    return Answer(document=document, lines=lines, well=is_complete and not failures)
 
 
 def verify(arguments: argparse.Namespace) -> Answer:

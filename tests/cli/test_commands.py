@@ -211,7 +211,10 @@ def test_adopt_explains_and_then_takes_over(shop: Shop) -> None:
     assert (explained["theirs"], explained["ours"], explained["only_ours"]) == (0, 26, 26)
     assert "nothing public was changed" in shop.shell("adopt", shop.target)[1]
     assert "sitemapindex xmlns" in index.read_text()
-    assert shop.json("adopt", shop.target, "--yes")["urls"] == 26
+    shop.execute("ALTER TABLE pages RENAME TO elsewhere")
+    assert shop.json("adopt", shop.target, "--yes", status=1)["result"] == "partly_published"
+    shop.execute("ALTER TABLE elsewhere RENAME TO pages")
+    assert shop.json("build", shop.target)["urls"] == 26
 
 
 @pytest.mark.parametrize(
