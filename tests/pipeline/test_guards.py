@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError, RefusedError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.shards.guards import judgement
+from airflow_sitemaps.shards.guards import judgement, permitted
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
 from tests.support.environment import BASE, World, row
 
@@ -377,3 +377,10 @@ def test_a_permit_for_nothing_is_refused_before_anything_is_read(allow: str, sai
     with pytest.raises(ConfigurationError, match=re.escape(said)):
         world.build(allow=(allow,))
     assert world.public() == {}
+
+
+@pytest.mark.parametrize(("before", "now"), [(1_500, 20_000_300), (3_000, 40_000_700), (1_100, 14_000_900)])
+def test_the_permit_that_a_refusal_of_a_great_growth_names_lets_it_pass(before: int, now: int) -> None:
+    refusals = judgement.check_size(Guards(), "products", now=now, before=before, peak=before, what="rows")
+    assert [refusal.guard for refusal in refusals] == ["growth"]
+    assert permitted(refusals, [refusals[0].permit])[0] == ()

@@ -196,7 +196,7 @@ class Refusal:
     @property
     def permit(self) -> str:
         """The permit, with its bound, that lets one run pass: the value of ``--allow`` and the DAG param ``allow``."""
-        bound = "" if self.value is None else f"={_bound(self.value):g}"
+        bound = "" if self.value is None else f"={_bound(self.value):.15g}"
         return f"{self.guard}{bound}" if self.guard in WHOLE else f"{self.guard}:{self.section}{bound}"
 
     def __str__(self) -> str:
