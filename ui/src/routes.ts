@@ -11,6 +11,9 @@ export const runTabOf = (dagId: string, runId: string) => `${runOf(dagId, runId)
 /** The form in which a person answers what Airflow asks about a refused change. */
 export const questionOf = (dagId: string, runId: string) => `${runOf(dagId, runId)}/tasks/ask/required_actions`;
 
+/** The API's path of a run. */
+export const progressOf = (dagId: string, runId: string) => `dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}`;
+
 /** The log of a task, or of one batch of a mapped task. */
 export const logOf = (dagId: string, runId: string, taskId: string, mapIndex = -1) =>
   `${runOf(dagId, runId)}/tasks/${segment(taskId)}${mapIndex < 0 ? "" : `/mapped/${mapIndex}`}`;

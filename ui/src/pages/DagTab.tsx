@@ -1,10 +1,10 @@
 /** The tab of a DAG: its sitemap, or a choice where it has several. */
 
-import { Button, HStack } from "@chakra-ui/react";
+import { HStack } from "@chakra-ui/react";
 
 import { useGet } from "../api";
 import { visible } from "../format";
-import { Failure, Note, Page, VerdictBadge, Waiting } from "../parts/basics";
+import { Failure, Note, Option, Page, VerdictBadge, Waiting } from "../parts/basics";
 import { useParam } from "../search";
 import type { DagSitemaps } from "../types";
 import { nameOf } from "./SitemapList";
@@ -21,9 +21,9 @@ export const DagTab = ({ dagId }: { dagId: string }) => {
       {data && data.sitemaps.length > 1 && (
         <HStack role="group" aria-label="Sitemaps of this DAG" wrap="wrap">
           {data.sitemaps.map((line) => (
-            <Button key={line.asset} size="sm" variant={line.asset === asset ? "solid" : "outline"} aria-pressed={line.asset === asset} onClick={() => setNamed(line.asset)}>
+            <Option key={line.asset} size="sm" chosen={line.asset === asset} onClick={() => setNamed(line.asset)}>
               {visible(nameOf(line))} <VerdictBadge state={line.state} reason={line.reason} />
-            </Button>
+            </Option>
           ))}
         </HStack>
       )}

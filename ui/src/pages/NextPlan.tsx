@@ -1,19 +1,18 @@
 /** The plan of the next run: a click starts a dry run, and its plan appears here. The address keeps which one. */
 
-import { Alert } from "@chakra-ui/react";
 import { useEffect } from "react";
 
 import { useGet } from "../api";
 import { visible } from "../format";
 import type { Acting } from "../parts/Actions";
-import { Failure, Inner, Note, Waiting, hasEnded } from "../parts/basics";
+import { Failure, Inner, Message, Note, Waiting, hasEnded } from "../parts/basics";
 import { Plan } from "../parts/report";
-import { runTabOf } from "../routes";
+import { progressOf, runTabOf } from "../routes";
 import type { RunProgress } from "../types";
 
 const PlanOf = ({ dagId, runId }: { dagId: string; runId: string }) => {
   const { data, error, reload } = useGet<RunProgress>(
-    `dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}`,
+    progressOf(dagId, runId),
     {},
     (latest) => (latest && (hasEnded(latest.state) || latest.groups.some(({ plan }) => plan)) ? undefined : 1_500),
   );
@@ -23,31 +22,26 @@ const PlanOf = ({ dagId, runId }: { dagId: string; runId: string }) => {
   const failed = [...new Set(data?.groups.flatMap((group) => Object.values(group.failed)))];
   if (data?.state === "failed" && !plans.length) {
     return (
-      <Alert.Root status="error">
-        <Alert.Indicator />
-        <Alert.Description>
-          The dry run failed. {failed.map(visible).join(" ")}{" "}
-          <Inner inAlert to={runTabOf(dagId, runId)}>
-            Open the run
-          </Inner>
-        </Alert.Description>
-      </Alert.Root>
+      <Message status="error">
+        The dry run failed. {failed.map(visible).join(" ")}{" "}
+        <Inner inAlert to={runTabOf(dagId, runId)}>
+          Open the run
+        </Inner>
+      </Message>
     );
   }
   if (!plans.length) return <Waiting what={`the plan of ${visible(runId)}`} />;
   return (
     <>
       {refused.map((refusal, index) => (
-        <Alert.Root key={index} status="warning" mb={3}>
-          <Alert.Indicator />
-          <Alert.Description overflowWrap="anywhere">A run would be blocked by a safety check: {visible(refusal.message)}</Alert.Description>
-        </Alert.Root>
+        <Message key={index} status="warning" mb={3}>
+          A run would be blocked by a safety check: {visible(refusal.message)}
+        </Message>
       ))}
       {failed.map((reason) => (
-        <Alert.Root key={reason} status="warning" mb={3}>
-          <Alert.Indicator />
-          <Alert.Description overflowWrap="anywhere">A run would not publish every section: {visible(reason)}</Alert.Description>
-        </Alert.Root>
+        <Message key={reason} status="warning" mb={3}>
+          A run would not publish every section: {visible(reason)}
+        </Message>
       ))}
       {plans.map((plan, index) => (
         <Plan key={index} plan={plan} />

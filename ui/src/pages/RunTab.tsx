@@ -1,13 +1,13 @@
 /** The tab of a DAG run: its plan and its result, live while its batches are being written. */
 
-import { Alert, Box, Flex, HStack, Heading, Progress, Table, Text } from "@chakra-ui/react";
-import { useEffect, useState } from "react";
+import { Box, Flex, HStack, Heading, Progress, Table, Text } from "@chakra-ui/react";
+import { type ReactNode, useEffect, useState } from "react";
 
 import { useGet } from "../api";
 import { bytes, count, counted, duration, percent, sentence, short, visible } from "../format";
-import { AsOf, Failure, Inner, Logs, Note, Page, Panel, State, Waiting, When, hasEnded } from "../parts/basics";
+import { AsOf, Failure, Inner, Logs, Message, Note, Page, Panel, State, Waiting, When, hasEnded } from "../parts/basics";
 import { Drift, Issues, Number, Plan, Sections, Stages, Tile, Tiles, Verified, Wide, shardChanges } from "../parts/report";
-import { logOf, pageOf } from "../routes";
+import { logOf, pageOf, progressOf } from "../routes";
 import type { BatchProgress, DagSitemaps, Issue, Report, RunGroup, RunProgress, TaskStep } from "../types";
 import { nameOf } from "./SitemapList";
 
@@ -155,43 +155,38 @@ const FailedTasks = ({ group, run }: { group: RunGroup; run: RunProgress }) => {
   const why = [...new Set(Object.values(group.failed))];
   if (!failed.length || (group.refused.length && !why.length)) return null;
   return (
-    <Alert.Root status="error" data-testid="failed-tasks" alignItems="flex-start">
-      <Alert.Indicator />
-      <Alert.Content minW={0}>
-        <Alert.Title overflowWrap="anywhere">
-          {counted(failed.length, "task")} failed: {names.map(visible).join(", ")}
-        </Alert.Title>
-        <Alert.Description overflowWrap="anywhere">
-          {why.map((reason) => (
-            <Text key={reason} whiteSpace="pre-line">
-              {sentence(visible(reason))}
-            </Text>
-          ))}
-          <Text>Sections that were not published stay as they were. Read the log, then clear the task.</Text>
-          <HStack gap={3} wrap="wrap" mt={1}>
-            <Logs inAlert dagId={run.dag_id} runId={run.run_id} tasks={failed.slice(0, 5)} />
-          </HStack>
-        </Alert.Description>
-      </Alert.Content>
-    </Alert.Root>
+    <Message status="error" data-testid="failed-tasks" title={`${counted(failed.length, "task")} failed: ${names.map(visible).join(", ")}`}>
+      {why.map((reason) => (
+        <Text key={reason} whiteSpace="pre-line">
+          {sentence(visible(reason))}
+        </Text>
+      ))}
+      <Text>Sections that were not published stay as they were. Read the log, then clear the task.</Text>
+      <HStack gap={3} wrap="wrap" mt={1}>
+        <Logs inAlert dagId={run.dag_id} runId={run.run_id} tasks={failed.slice(0, 5)} />
+      </HStack>
+    </Message>
   );
 };
 
 const Refusals = ({ group, run }: { group: RunGroup; run: RunProgress }) => (
   <>
     {group.refused.map((refusal, index) => (
-      <Alert.Root key={index} status="error" data-testid="refusal" alignItems="flex-start">
-        <Alert.Indicator />
-        <Alert.Content minW={0}>
-          <Alert.Title>Blocked by a safety check{refusal.guard ? ` (${visible(refusal.guard)})` : ""}</Alert.Title>
-          <Alert.Description overflowWrap="anywhere" whiteSpace="pre-line">
-            {sentence(visible(refusal.message))} {run.dry_run ? "This was a dry run; a real run would publish nothing." : "What was published before stays public."}
-            {refusal.permit && ` If the change is intended, override the check from the sitemap’s page, or trigger the DAG with allow = ["${visible(refusal.permit)}"].`}
-          </Alert.Description>
-        </Alert.Content>
-      </Alert.Root>
+      <Message key={index} status="error" data-testid="refusal" whiteSpace="pre-line" title={`Blocked by a safety check${refusal.guard ? ` (${visible(refusal.guard)})` : ""}`}>
+        {sentence(visible(refusal.message))} {run.dry_run ? "This was a dry run; a real run would publish nothing." : "What was published before stays public."}
+        {refusal.permit && ` If the change is intended, override the check from the sitemap’s page, or trigger the DAG with allow = ["${visible(refusal.permit)}"].`}
+      </Message>
     ))}
   </>
+);
+
+const Part = ({ name, children }: { name: string; children: ReactNode }) => (
+  <Box>
+    <Heading as="h3" size="sm" mb={2}>
+      {name}
+    </Heading>
+    {children}
+  </Box>
 );
 
 const Group = ({ group, progress, now }: { group: RunGroup; progress: RunProgress; now: number }) => {
@@ -203,36 +198,24 @@ const Group = ({ group, progress, now }: { group: RunGroup; progress: RunProgres
         <Refusals group={group} run={progress} />
         <FailedTasks group={group} run={progress} />
         {group.plan && (
-          <Box>
-            <Heading as="h3" size="sm" mb={2}>
-              Plan
-            </Heading>
+          <Part name="Plan">
             <Plan plan={group.plan} />
-          </Box>
+          </Part>
         )}
         {group.batches.length > 0 && (
-          <Box>
-            <Heading as="h3" size="sm" mb={2}>
-              Batches
-            </Heading>
+          <Part name="Batches">
             <Batches group={group} now={now} run={progress} />
-          </Box>
+          </Part>
         )}
         {group.verifications.map((verification) => (
-          <Box key={verification.run_id}>
-            <Heading as="h3" size="sm" mb={2}>
-              Verification
-            </Heading>
+          <Part key={verification.run_id} name="Verification">
             <Verified found={verification} />
-          </Box>
+          </Part>
         ))}
         {published && (
-          <Box>
-            <Heading as="h3" size="sm" mb={2}>
-              Result
-            </Heading>
+          <Part name="Result">
             <Result report={published.report} issues={published.issues} at={published.at} />
-          </Box>
+          </Part>
         )}
       </Flex>
     </Panel>
@@ -258,11 +241,10 @@ const HeadLine = ({ run, now }: { run: RunProgress; now: number }) => {
 };
 
 export const RunTab = ({ dagId, runId }: { dagId: string; runId: string }) => {
-  const path = `dags/${encodeURIComponent(dagId)}`;
-  const { data, error, asOf, reload } = useGet<RunProgress>(`${path}/runs/${encodeURIComponent(runId)}`, {}, (latest) =>
+  const { data, error, asOf, reload } = useGet<RunProgress>(progressOf(dagId, runId), {}, (latest) =>
     latest && hasEnded(latest.state) ? undefined : 2_000,
   );
-  const sitemaps = useGet<DagSitemaps>(`${path}/sitemaps`).data?.sitemaps ?? [];
+  const sitemaps = useGet<DagSitemaps>(`dags/${encodeURIComponent(dagId)}/sitemaps`).data?.sitemaps ?? [];
   const running = data !== undefined && !hasEnded(data.state);
   const now = useNow(running);
   return (

@@ -5,7 +5,7 @@ import { useEffect, useState } from "react";
 
 import { address, useGet } from "../api";
 import { bytes, count, counted, percent, visible } from "../format";
-import { ActivityBadges, Age, AsOf, Failure, Inner, Note, Page, State, VERDICTS, VerdictBadge, Waiting } from "../parts/basics";
+import { ActivityBadges, Age, AsOf, Failure, Inner, Note, Option, Page, State, VERDICTS, VerdictBadge, Waiting } from "../parts/basics";
 import { Sparkline } from "../parts/charts";
 import { FindUrl } from "../parts/FindUrl";
 import { Number as Figure, Wide } from "../parts/report";
@@ -42,16 +42,16 @@ const Line = ({ line }: { line: SitemapLine }) => (
         <ActivityBadges line={line} />
       </Flex>
       {line.state === "healthy" && line.verified_at && (
-        <Text color="fg.muted" fontSize="xs">
+        <Note fontSize="xs">
           Verified <Age at={line.verified_at} />
-        </Text>
+        </Note>
       )}
     </Table.Cell>
     <Table.Cell minW="12em" maxW="30em">
       <Inner to={pageOf(line.asset)}>{visible(nameOf(line))}</Inner>
-      <Text color="fg.muted" fontSize="xs" overflowWrap="anywhere">
+      <Note fontSize="xs">
         {visible((line.dag_ids.length ? line.dag_ids : [line.dag_id]).join(", "))}
-      </Text>
+      </Note>
       {[verdictText(line), ...line.problems].filter(Boolean).map((title) => (
         <Text key={title} fontSize="sm" color={line.state === "failing" ? "red.fg" : line.state === "warning" ? "orange.fg" : "fg.muted"} overflowWrap="anywhere">
           {visible(title ?? "")}
@@ -144,9 +144,9 @@ const Filters = ({ answer, query, csv }: { answer: Answer; query: ReturnType<typ
         onChange={(sort) => query.change({ descending: ["state", "name"].includes(sort) ? "" : "true", sort: sort === "state" ? "" : sort })}
       />
       {(answer.totals.archived > 0 || query.value("archived")) && (
-        <Button size="sm" variant={query.value("archived") ? "solid" : "outline"} aria-pressed={Boolean(query.value("archived"))} onClick={() => query.change({ archived: query.value("archived") ? "" : "true" })}>
+        <Option size="sm" chosen={query.value("archived") !== ""} onClick={() => query.change({ archived: query.value("archived") ? "" : "true" })}>
           Archived ({count(answer.totals.archived)})
-        </Button>
+        </Option>
       )}
       <Button asChild size="sm" variant="outline">
         <a href={csv} download="sitemaps.csv">

@@ -1,14 +1,14 @@
 /** One sitemap: is it fresh, whole and sound, by section? What needs attention, and, folded, everything else. */
 
-import { Alert, Box, Button, Flex, Grid, HStack, Heading, Table, Text } from "@chakra-ui/react";
+import { Box, Button, Flex, Grid, HStack, Heading, Table, Text } from "@chakra-ui/react";
 import { type ReactNode, useEffect, useMemo, useState } from "react";
 import { useNavigate } from "react-router-dom";
 
 import { type ApiError, address, post, useGet } from "../api";
-import { ago, bytes, count, counted, duration, isWeb, percent, sentence, shortly, sum, visible, when } from "../format";
+import { ago, bytes, count, counted, duration, percent, sentence, shortly, sum, visible, when } from "../format";
 import { Act, type Acting, NotAvailable, ReadOnly, Started, useActions } from "../parts/Actions";
 import { AnnouncementTable } from "../parts/AnnouncementTable";
-import { ActivityBadges, Age, AsOf, Failure, Fold, Inner, Logs, Note, Outer, Panel, State, Trail, VerdictBadge, Waiting, When } from "../parts/basics";
+import { ActivityBadges, Age, AsOf, Failure, Fold, Inner, Logs, Message, More, Note, Option, Outer, Panel, State, Trail, VerdictBadge, Waiting, When, settled } from "../parts/basics";
 import { ChangesPreview } from "../parts/ChangesPreview";
 import { Chart, type ChartPoint } from "../parts/charts";
 import { FindUrl } from "../parts/FindUrl";
@@ -36,46 +36,40 @@ const overrideLabel = (permits: string[]): string => `Override ${permits.map((pe
 const ProblemLine = ({ problem, acting }: { problem: Problem; acting: Acting }) => {
   const detail = problem.detail && <Text whiteSpace="pre-line">{sentence(visible(problem.detail))}</Text>;
   return (
-    <Alert.Root status={problem.severity} data-testid={`problem-${problem.kind}`} alignItems="flex-start" px={3} py={2}>
-      <Alert.Indicator />
-      <Alert.Content minW={0}>
-        <Alert.Title overflowWrap="anywhere">{sentence(visible(problem.title))}</Alert.Title>
-        <Alert.Description overflowWrap="anywhere">
-          {problem.severity === "error" && detail}
-          {problem.next_step && (
-            <Text>
-              <Text as="span" fontWeight="semibold">
-                Next step:{" "}
-              </Text>
-              {visible(problem.next_step)}
-            </Text>
+    <Message status={problem.severity} data-testid={`problem-${problem.kind}`} px={3} py={2} title={sentence(visible(problem.title))}>
+      {problem.severity === "error" && detail}
+      {problem.next_step && (
+        <Text>
+          <Text as="span" fontWeight="semibold">
+            Next step:{" "}
+          </Text>
+          {visible(problem.next_step)}
+        </Text>
+      )}
+      {(problem.run_id || problem.permits.length > 0) && (
+        <HStack mt={1} gap={3} wrap="wrap">
+          {problem.run_id && (
+            <Inner inAlert to={runTabOf(problem.dag_id, problem.run_id)}>
+              Open the run
+            </Inner>
           )}
-          {(problem.run_id || problem.permits.length > 0) && (
-            <HStack mt={1} gap={3} wrap="wrap">
-              {problem.run_id && (
-                <Inner inAlert to={runTabOf(problem.dag_id, problem.run_id)}>
-                  Open the run
-                </Inner>
-              )}
-              {problem.questions.map((question) => (
-                <Inner inAlert key={question.run_id} to={questionOf(question.dag_id, question.run_id)}>
-                  Answer for {visible(question.section)}
-                </Inner>
-              ))}
-              <Logs inAlert dagId={problem.dag_id} runId={problem.run_id} tasks={problem.failed_tasks} />
-              {redated(problem.permits).length > 0 && <Act acting={acting} request={{ action: "keep", sections: redated(problem.permits) }} label={`Keep the dates of ${redated(problem.permits).map(visible).join(", ")}`} />}
-              {problem.permits.length > 0 && <Act acting={acting} request={{ action: "allow", permits: problem.permits }} label={overrideLabel(problem.permits)} />}
-            </HStack>
-          )}
-          {problem.severity !== "error" && detail && (
-            <details>
-              <summary>Details</summary>
-              {detail}
-            </details>
-          )}
-        </Alert.Description>
-      </Alert.Content>
-    </Alert.Root>
+          {problem.questions.map((question) => (
+            <Inner inAlert key={question.run_id} to={questionOf(question.dag_id, question.run_id)}>
+              Answer for {visible(question.section)}
+            </Inner>
+          ))}
+          <Logs inAlert dagId={problem.dag_id} runId={problem.run_id} tasks={problem.failed_tasks} />
+          {redated(problem.permits).length > 0 && <Act acting={acting} request={{ action: "keep", sections: redated(problem.permits) }} label={`Keep the dates of ${redated(problem.permits).map(visible).join(", ")}`} />}
+          {problem.permits.length > 0 && <Act acting={acting} request={{ action: "allow", permits: problem.permits }} label={overrideLabel(problem.permits)} />}
+        </HStack>
+      )}
+      {problem.severity !== "error" && detail && (
+        <details>
+          <summary>Details</summary>
+          {detail}
+        </details>
+      )}
+    </Message>
   );
 };
 
@@ -146,7 +140,9 @@ const Addresses = ({ label, urls }: { label: string; urls: string[] }) => {
   return (
     <HStack gap={3} wrap="wrap" fontSize="sm" mt={1} aria-label={label} role="group">
       <Text color="fg.muted">{label}</Text>
-      {shown.map((url) => (isWeb(url) ? <Outer key={url} href={url}>{visible(url)}</Outer> : <Text key={url}>{visible(url)}</Text>))}
+      {shown.map((url) => (
+        <Outer key={url} href={url} />
+      ))}
       {shown.length < urls.length && (
         <Button size="xs" variant="plain" onClick={() => setMore(true)}>
           {counted(urls.length - shown.length, "more file")}
@@ -269,11 +265,10 @@ const momentsOf = ({ columns, failures }: HistoryAnswer, timeZone: string | unde
   ].sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
 
 const History = ({ asset, stamp }: { asset: string; stamp: string }) => {
-  const { data, error, reload } = useGet<HistoryAnswer>("sitemap/history", { asset, limit: 1000, stamp }, undefined, true);
+  const { data, instead } = settled(useGet<HistoryAnswer>("sitemap/history", { asset, limit: 1000, stamp }, undefined, true), "history");
   const timeZone = useZone();
   const navigate = useNavigate();
-  if (error && !data) return <Failure error={error} retry={reload} />;
-  if (!data) return <Waiting what="history" />;
+  if (instead) return instead;
   const moments = momentsOf(data, timeZone);
   if (!moments.length) return <Note>No run has published this sitemap yet.</Note>;
   const { columns } = data;
@@ -292,10 +287,10 @@ const History = ({ asset, stamp }: { asset: string; stamp: string }) => {
         <Chart title="Rows dropped" points={pointsOf((index) => columns.dropped[index])} format={count} bars palette="orange" onOpen={open} />
         <Chart title="Run time" points={pointsOf((index) => columns.seconds[index])} format={duration} bars palette="purple" onOpen={open} />
       </Grid>
-      <Text color="fg.muted" fontSize="sm" mt={3}>
+      <Note mt={3}>
         {counted(moments.length, "run")}, oldest on the left{data.before ? "; earlier ones are not shown" : ""}. A red cross is a run that failed or was blocked; click a point to open its run. Times are in{" "}
         {when(Date.now(), timeZone).split(" ").at(-1)}.
-      </Text>
+      </Note>
     </>
   );
 };
@@ -305,23 +300,21 @@ type Times = Record<string, number[]>;
 /** Loads the last fetches of the shards, lets the user choose the crawler, and says what they are. */
 const FetchTimes = ({ asset, onTimes }: { asset: string; onTimes: (times: Times | undefined) => void }) => {
   const [crawler, setCrawler] = useParam("crawler");
-  const { data, error, reload } = useGet<FetchTimesAnswer>("sitemap/shards/fetches", { asset });
+  const { data, instead } = settled(useGet<FetchTimesAnswer>("sitemap/shards/fetches", { asset }), "fetches");
   const answer = data && !isUnavailable(data) ? data : undefined;
   const crawlers = Object.keys(answer?.crawlers ?? {});
   const chosen = crawlers.find((name) => name === (crawler ?? "google")) ?? crawlers[0];
   useEffect(() => {
     onTimes(chosen === undefined ? undefined : answer?.crawlers[chosen]);
   }, [answer, chosen, onTimes]);
-  if (error) return <Failure error={error} retry={reload} />;
-  if (!data) return <Waiting what="fetches" />;
-  if (isUnavailable(data)) return <Note>{visible(data.unavailable)}</Note>;
+  if (instead) return instead;
   if (chosen === undefined) return <Note>No fetch is known: no SitemapFetchesOperator has read an access log with one.</Note>;
   return (
     <HStack role="group" aria-label="Crawler" gap={1} wrap="wrap" mb={2}>
       {crawlers.map((name) => (
-        <Button key={name} size="xs" variant={name === chosen ? "solid" : "outline"} aria-pressed={name === chosen} onClick={() => setCrawler(name === "google" ? undefined : name)}>
+        <Option key={name} chosen={name === chosen} onClick={() => setCrawler(name === "google" ? undefined : name)}>
           {visible(name)}
-        </Button>
+        </Option>
       ))}
       <Note>Fetches in the access log since {visible(data.since)}.</Note>
     </HStack>
@@ -342,21 +335,16 @@ const MapOf = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
       {error && <Failure error={error} retry={reload} />}
       {!data && !error && <Waiting what="the manifest" />}
       {data && isUnavailable(data) && (
-        <Alert.Root status="info" data-testid="map-unavailable">
-          <Alert.Indicator />
-          <Alert.Content minW={0}>
-            <Alert.Title>Shard map unavailable</Alert.Title>
-            <Alert.Description overflowWrap="anywhere">{visible(data.unavailable)}</Alert.Description>
-          </Alert.Content>
-        </Alert.Root>
+        <Message status="info" data-testid="map-unavailable" title="Shard map unavailable">
+          {visible(data.unavailable)}
+        </Message>
       )}
       {data && !isUnavailable(data) && (
         <>
           {!data.promoted && (
-            <Alert.Root status="warning" mb={3}>
-              <Alert.Indicator />
-              <Alert.Description>Generation {count(data.generation)} is committed, but not all of its files are public yet; the next run publishes them.</Alert.Description>
-            </Alert.Root>
+            <Message status="warning" mb={3}>
+              Generation {count(data.generation)} is committed, but not all of its files are public yet; the next run publishes them.
+            </Message>
           )}
           {mode === "fetched" && <FetchTimes asset={page.asset} onTimes={setTimes} />}
           <ShardMap asset={page.asset} answer={columns as ShardColumns} maxUrls={maxUrls} mode={mode} onMode={(name) => setColour(name === "run" ? undefined : name)} selected={shard} onSelect={setShard} rebuild={rebuild} />
@@ -368,10 +356,8 @@ const MapOf = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
 
 const Generations = ({ asset, acting, stamp }: { asset: string; acting: Acting; stamp: string }) => {
   const [open, setOpen] = useState(false);
-  const { data, error, reload } = useGet<GenerationsAnswer>("sitemap/generations", { asset, stamp }, undefined, true);
-  if (error && !data) return <Failure error={error} retry={reload} />;
-  if (!data) return <Waiting what="generations" />;
-  if (isUnavailable(data)) return <Note>{visible(data.unavailable)}</Note>;
+  const { data, instead } = settled(useGet<GenerationsAnswer>("sitemap/generations", { asset, stamp }, undefined, true), "generations");
+  if (instead) return instead;
   if (!data.kept.length) return <Note>Generation {count(data.generation)} is the only one; there is none to roll back to.</Note>;
   const shown = open ? data.kept : data.kept.slice(0, 8);
   const canRollBack = acting.ask({ action: "rollback", generation: 1 }) !== undefined;
@@ -409,9 +395,7 @@ const Generations = ({ asset, acting, stamp }: { asset: string; acting: Acting; 
         ))}
       </Wide>
       {shown.length < data.kept.length && (
-        <Button size="xs" variant="outline" mt={2} onClick={() => setOpen(true)}>
-          Show all {count(data.kept.length)}
-        </Button>
+        <More onClick={() => setOpen(true)}>Show all {count(data.kept.length)}</More>
       )}
     </>
   );

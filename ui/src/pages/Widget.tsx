@@ -5,7 +5,7 @@ import { Link } from "react-router-dom";
 
 import { useGet } from "../api";
 import { count, counted, visible } from "../format";
-import { AsOf, Failure, Inner, VERDICTS, VerdictBadge } from "../parts/basics";
+import { AsOf, Failure, Inner, Note, VERDICTS, VerdictBadge } from "../parts/basics";
 import { listPage, pageOf } from "../routes";
 import type { SitemapList, VerdictState } from "../types";
 import { nameOf } from "./SitemapList";
@@ -45,10 +45,10 @@ export const Widget = () => {
           {STATES.filter((state) => data.totals[state]).map((state) => (
             <Count key={state} state={state} number={data.totals[state]} />
           ))}
-          <Text fontSize="sm" color="fg.muted">
+          <Note>
             {counted(data.totals.urls, "URL")} in {counted(data.totals.sitemaps, "sitemap")}
             {data.totals.running ? `, ${count(data.totals.running)} running` : ""}
-          </Text>
+          </Note>
         </HStack>
       )}
       {urgent.map((line) => (
@@ -60,9 +60,9 @@ export const Widget = () => {
         </Flex>
       ))}
       {others > 0 && (
-        <Text fontSize="sm" color="fg.muted" mt={2}>
+        <Note mt={2}>
           {count(others)} more {others === 1 ? "needs" : "need"} attention.
-        </Text>
+        </Note>
       )}
     </Box>
   );

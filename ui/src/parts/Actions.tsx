@@ -1,13 +1,13 @@
 /** Actions: each is confirmed first, and is a DAG run that Airflow's history keeps. */
 
-import { Alert, Box, Button, CloseButton, Code, Dialog, Portal, Text } from "@chakra-ui/react";
+import { Box, Button, CloseButton, Code, Dialog, Portal, Text } from "@chakra-ui/react";
 import { type ReactNode, useEffect, useState } from "react";
 
 import { type ApiError, post, useGet } from "../api";
 import { count, visible } from "../format";
-import { runTabOf } from "../routes";
+import { progressOf, runTabOf } from "../routes";
 import type { ActionName, AvailableAction, RunProgress } from "../types";
-import { Inner, Note, hasEnded } from "./basics";
+import { Inner, Message, Note, hasEnded } from "./basics";
 
 export interface ActionRequest {
   action: ActionName;
@@ -97,16 +97,15 @@ export const useActions = (asset: string, actions: AvailableAction[], onStarted:
               {request && <Text>{EXPLAINED[request.action](request)}</Text>}
               {request && preview?.(request)}
               {chosen && (
-                <Text mt={3} color="fg.muted" fontSize="sm">
+                <Note mt={3}>
                   Triggers a run of the DAG <Code>{visible(chosen.dag_id)}</Code>, which Airflow’s history keeps.
                   {chosen.paused ? " This DAG is paused: the run stays queued until the DAG is unpaused." : ""}
-                </Text>
+                </Note>
               )}
               {error && (
-                <Alert.Root status="error" mt={3}>
-                  <Alert.Indicator />
-                  <Alert.Description>{visible(error.message)}</Alert.Description>
-                </Alert.Root>
+                <Message status="error" mt={3}>
+                  {visible(error.message)}
+                </Message>
               )}
             </Dialog.Body>
             <Dialog.Footer>
@@ -156,27 +155,18 @@ const STATES: Record<string, string> = {
 
 /** The run that an action triggered. The page is reloaded when it ends. */
 export const Started = ({ started, onEnd }: { started: NonNullable<Acting["started"]>; onEnd: () => void }) => {
-  const path = `dags/${encodeURIComponent(started.dag_id)}/runs/${encodeURIComponent(started.run_id)}`;
-  const { data } = useGet<RunProgress>(path, {}, (latest) => (latest && hasEnded(latest.state) ? undefined : 2_000));
+  const { data } = useGet<RunProgress>(progressOf(started.dag_id, started.run_id), {}, (latest) => (latest && hasEnded(latest.state) ? undefined : 2_000));
   const state = data?.state ?? "queued";
   const ended = hasEnded(state);
   useEffect(() => {
     if (ended) onEnd();
   }, [ended, onEnd]);
   return (
-    <Alert.Root status={state === "failed" ? "error" : ended ? "success" : "info"} role="status" data-testid="started">
-      <Alert.Indicator />
-      <Alert.Content minW={0}>
-        <Alert.Title>
-          {NAMES[started.action]}: {STATES[state] ?? visible(state)}
-        </Alert.Title>
-        <Alert.Description>
-          <Inner inAlert to={runTabOf(started.dag_id, started.run_id)}>
-            {ended ? "Open" : "Watch"} {visible(started.run_id)}
-          </Inner>
-        </Alert.Description>
-      </Alert.Content>
-    </Alert.Root>
+    <Message status={state === "failed" ? "error" : ended ? "success" : "info"} role="status" data-testid="started" title={`${NAMES[started.action]}: ${STATES[state] ?? visible(state)}`}>
+      <Inner inAlert to={runTabOf(started.dag_id, started.run_id)}>
+        {ended ? "Open" : "Watch"} {visible(started.run_id)}
+      </Inner>
+    </Message>
   );
 };
 

@@ -1,13 +1,13 @@
 /** What was announced to search engines and other services, and what they returned. */
 
-import { Button, Table, Text } from "@chakra-ui/react";
+import { Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
 
 import { useGet } from "../api";
 import { count, counted, sentence, visible } from "../format";
 import { logOf } from "../routes";
 import type { AnnouncementRow, Announcements } from "../types";
-import { Age, Failure, Inner, Note, State, Waiting, When } from "./basics";
+import { Age, Inner, More, Note, State, When, settled } from "./basics";
 import { CoverageTable } from "./CoverageTable";
 import { FunnelChart } from "./FunnelChart";
 import { IndexStatusTable } from "./IndexStatusTable";
@@ -40,20 +40,19 @@ interface Submitted {
 }
 
 const File = ({ file }: { file: Submitted }) => (
-  <Text color="fg.muted" fontSize="xs" overflowWrap="anywhere">
+  <Note fontSize="xs">
     {visible(file.url ?? "")}
     {file.status === undefined ? "" : `: status ${file.status}`}
     {file.discovered === undefined ? "" : `: ${count(file.discovered)} URLs discovered, ${count(file.errors ?? 0)} errors, last read `}
     {file.feed === undefined ? "" : `: ${visible(file.feed)}, ${count(file.urls ?? 0)} URLs, last read `}
     {file.last_read === undefined ? "" : file.last_read ? <When at={file.last_read} /> : "never"}
-  </Text>
+  </Note>
 );
 
 export const AnnouncementTable = ({ asset }: { asset: string }) => {
   const [open, setOpen] = useState(false);
-  const { data, error, reload } = useGet<Announcements>("sitemap/announcements", { asset }, () => POLL_MS);
-  if (error && !data) return <Failure error={error} retry={reload} />;
-  if (!data) return <Waiting what="announcements" />;
+  const { data, instead } = settled(useGet<Announcements>("sitemap/announcements", { asset }, () => POLL_MS), "announcements");
+  if (instead) return instead;
   if (!data.rows.length) return <Note>Nothing has been announced yet.</Note>;
   const submitted = data.rows.find((row) => row.service === "searchconsole");
   const inspected = data.rows.find((row) => row.service === "inspection");
@@ -96,9 +95,7 @@ export const AnnouncementTable = ({ asset }: { asset: string }) => {
         ))}
       </Wide>
       {shown.length < data.rows.length && (
-        <Button size="xs" variant="outline" mt={2} onClick={() => setOpen(true)}>
-          Show all {counted(data.rows.length, "announcement")}
-        </Button>
+        <More onClick={() => setOpen(true)}>Show all {counted(data.rows.length, "announcement")}</More>
       )}
       {submitted && <CoverageTable asset={asset} stamp={stampOf(submitted)} />}
       {inspected && <IndexStatusTable asset={asset} engine="google" stamp={stampOf(inspected)} />}

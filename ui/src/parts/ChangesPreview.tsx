@@ -4,8 +4,8 @@ import { Box, Button, Text } from "@chakra-ui/react";
 
 import { address, useGet } from "../api";
 import { count, counted, signed, visible } from "../format";
-import { type ChangesAnswer, type GenerationChanges, isUnavailable } from "../types";
-import { Age, Failure, Note, Waiting } from "./basics";
+import type { ChangesAnswer, GenerationChanges } from "../types";
+import { Age, Note, settled } from "./basics";
 
 /** What a section's ledger knows of a URL. */
 const AGES = { first_listed: "first listed", changed_at: "changed", gone: "gone" };
@@ -58,10 +58,8 @@ export const ChangesPreview = ({ asset, from, to, run }: ChangesPreviewProps) =>
     ...(to === undefined ? {} : { to_generation: to }),
     ...(run === undefined ? {} : { run }),
   };
-  const { data, error, reload } = useGet<ChangesAnswer>("sitemap/changes", params);
-  if (error) return <Failure error={error} retry={reload} />;
-  if (!data) return <Waiting what="changes" />;
-  if (isUnavailable(data)) return <Note>{visible(data.unavailable)}</Note>;
+  const { data, instead } = settled(useGet<ChangesAnswer>("sitemap/changes", params), "changes");
+  if (instead) return instead;
   return (
     <Box mt={3} borderWidth="1px" borderColor="border" borderRadius="md" p={3} data-testid="changes">
       <Text fontWeight="semibold" fontSize="sm">

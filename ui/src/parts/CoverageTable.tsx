@@ -3,9 +3,9 @@
 import { Table, Text } from "@chakra-ui/react";
 
 import { useGet } from "../api";
-import { count, counted, isWeb, percent, sum, visible } from "../format";
-import { type CoverageAnswer, type CoverageRow, isUnavailable } from "../types";
-import { Failure, Note, Outer, Waiting, When } from "./basics";
+import { count, counted, percent, sum, visible } from "../format";
+import type { CoverageAnswer, CoverageRow } from "../types";
+import { Note, Outer, When, settled } from "./basics";
 import { Sparkline } from "./charts";
 import { Number as Figure, Wide } from "./report";
 
@@ -15,7 +15,7 @@ const Index = ({ row }: { row: CoverageRow }) => (
       {visible(row.section) || "All sections"}
     </Text>
     <Text fontSize="xs" overflowWrap="anywhere">
-      {isWeb(row.url) ? <Outer href={row.url}>{visible(row.url)}</Outer> : visible(row.url)}
+      <Outer href={row.url} />
     </Text>
   </>
 );
@@ -27,9 +27,9 @@ const Discovered = ({ row }: { row: CoverageRow }) => {
     <>
       {count(sum(row.discovered))}
       {kinds.length > 0 && (
-        <Text color="fg.muted" fontSize="xs">
+        <Note fontSize="xs">
           {kinds.map(([kind, number]) => `${count(number)} ${visible(kind)}`).join(", ")}
-        </Text>
+        </Note>
       )}
       {known.length > 1 && <Sparkline values={known} label={`URLs discovered at the last ${counted(known.length, "submission")}: ${known.map(count).join(", ")}`} />}
     </>
@@ -37,10 +37,8 @@ const Discovered = ({ row }: { row: CoverageRow }) => {
 };
 
 export const CoverageTable = ({ asset, stamp }: { asset: string; stamp: string }) => {
-  const { data, error, reload } = useGet<CoverageAnswer>("sitemap/coverage", { asset, stamp });
-  if (error) return <Failure error={error} retry={reload} />;
-  if (!data) return <Waiting what="coverage" />;
-  if (isUnavailable(data)) return <Note>Coverage by section is not shown. {visible(data.unavailable)}</Note>;
+  const { data, instead } = settled(useGet<CoverageAnswer>("sitemap/coverage", { asset, stamp }), "coverage", "Coverage by section is not shown.");
+  if (instead) return instead;
   if (!data.indexes.length) return null;
   return (
     <>
@@ -75,18 +73,18 @@ export const CoverageTable = ({ asset, stamp }: { asset: string; stamp: string }
             <Table.Cell>
               {row.last_read ? <When at={row.last_read} /> : "Never"}
               {row.pending && (
-                <Text color="fg.muted" fontSize="xs">
+                <Note fontSize="xs">
                   Not processed yet
-                </Text>
+                </Note>
               )}
             </Table.Cell>
           </Table.Row>
         ))}
       </Wide>
-      <Text color="fg.muted" fontSize="sm" mt={2}>
+      <Note mt={2}>
         Property {visible(data.site)}; {counted(data.at.length, "submission")}, the newest <When at={data.at.at(-1)} />. A line is the number of URLs discovered, oldest on the left.
         {data.left_out > 0 && ` ${counted(data.left_out, "further index")} not shown.`}
-      </Text>
+      </Note>
     </>
   );
 };

@@ -1,13 +1,13 @@
 /** Is this URL in a sitemap? Where, and with which fields. */
 
-import { Alert, Box, Button, Flex, Input, Spinner, Text } from "@chakra-ui/react";
+import { Box, Button, Flex, Input, Spinner, Text } from "@chakra-ui/react";
 import { type FormEvent, useState } from "react";
 
 import { type ApiError, get } from "../api";
-import { count, isWeb, visible } from "../format";
+import { count, visible } from "../format";
 import { pageOf } from "../routes";
 import type { FoundEntry, SearchResult, UrlSearches } from "../types";
-import { Age, Failure, Inner, Note, Outer } from "./basics";
+import { Age, Failure, Inner, Message, Note, Outer } from "./basics";
 
 /** What a section's ledger knows of an entry. */
 const AGES = { first_listed: "First listed", changed_at: "Changed" };
@@ -16,7 +16,7 @@ const Match = ({ match }: { match: FoundEntry }) => (
   <Box fontSize="sm" data-testid="url-match">
     <Text>
       Section {visible(match.section)}, file{" "}
-      {isWeb(match.file_url) ? <Outer href={match.file_url}>{visible(match.shard)}</Outer> : visible(match.shard)}, written in generation {count(match.written_in)}
+      <Outer href={match.file_url} text={match.shard} />, written in generation {count(match.written_in)}
     </Text>
     <Text color="fg.muted">
       {Object.entries(match.fields)
@@ -38,29 +38,21 @@ const verdictOf = (result: SearchResult): string => {
 };
 
 const Result = ({ result, linked }: { result: SearchResult; linked: boolean }) => (
-  <Alert.Root status={result.listed ? "success" : result.complete ? "info" : "warning"} alignItems="flex-start" data-testid="url-result">
-    <Alert.Indicator />
-    <Alert.Content minW={0}>
-      <Alert.Title>
-        {verdictOf(result)} in generation {count(result.generation)}
-      </Alert.Title>
-      <Alert.Description overflowWrap="anywhere">
-        {linked && (
-          <Text>
-            <Inner inAlert to={pageOf(result.asset)}>
-              {visible(result.asset)}
-            </Inner>
-          </Text>
-        )}
-        {result.matches.map((match, index) => (
-          <Match key={index} match={match} />
-        ))}
-        <Text fontSize="sm">
-          {count(result.shards_read)} of {count(result.shards_total)} shards read. {visible(result.note)}
-        </Text>
-      </Alert.Description>
-    </Alert.Content>
-  </Alert.Root>
+  <Message status={result.listed ? "success" : result.complete ? "info" : "warning"} data-testid="url-result" title={`${verdictOf(result)} in generation ${count(result.generation)}`}>
+    {linked && (
+      <Text>
+        <Inner inAlert to={pageOf(result.asset)}>
+          {visible(result.asset)}
+        </Inner>
+      </Text>
+    )}
+    {result.matches.map((match, index) => (
+      <Match key={index} match={match} />
+    ))}
+    <Text fontSize="sm">
+      {count(result.shards_read)} of {count(result.shards_total)} shards read. {visible(result.note)}
+    </Text>
+  </Message>
 );
 
 /** A search in one sitemap, or in every sitemap that serves the URL's host. */

@@ -1,12 +1,12 @@
 /** From the sitemap to an engine's index: how many of the listed URLs of each section reached each stage. */
 
-import { Box, Button, Grid, Text } from "@chakra-ui/react";
+import { Box, Grid, Text } from "@chakra-ui/react";
 import { useState } from "react";
 
 import { useGet } from "../api";
 import { count, counted, percent, visible } from "../format";
-import { type FunnelAnswer, type FunnelStage, isUnavailable, type SectionFunnel } from "../types";
-import { Age, Failure, Note, Waiting } from "./basics";
+import type { FunnelAnswer, FunnelStage, SectionFunnel } from "../types";
+import { Age, More, Note, settled } from "./basics";
 import { type Engine, ENGINES } from "./IndexStatusTable";
 
 const SHOWN = 5;
@@ -89,19 +89,17 @@ const Legend = ({ rows, engine }: { rows: SectionFunnel[]; engine: Engine }) => 
   const observed = new Set(rows.flatMap(({ stages }) => stages.map(({ stage }) => stage)));
   const missing = Object.entries(STAGES[engine].by).filter(([stage]) => !observed.has(stage as FunnelStage["stage"]));
   return (
-    <Text color="fg.muted" fontSize="sm" mt={2}>
+    <Note mt={2}>
       ≈ is an estimate from a random sample of the last 7 days, and the lighter bar its 95 % interval; the other numbers are counts. {STAGES[engine].text}
       {missing.length > 0 && ` Not observed: ${missing.map(([stage, by]) => `${stage} (${by})`).join(", ")}.`}
-    </Text>
+    </Note>
   );
 };
 
 export const FunnelChart = ({ asset, stamp, engine }: { asset: string; stamp: string; engine: Engine }) => {
   const [open, setOpen] = useState(false);
-  const { data, error, reload } = useGet<FunnelAnswer>("sitemap/funnel", { asset, engine, stamp });
-  if (error) return <Failure error={error} retry={reload} />;
-  if (!data) return <Waiting what="the funnel" />;
-  if (isUnavailable(data)) return <Note>The way from listed to indexed is not shown. {visible(data.unavailable)}</Note>;
+  const { data, instead } = settled(useGet<FunnelAnswer>("sitemap/funnel", { asset, engine, stamp }), "the funnel", "The way from listed to indexed is not shown.");
+  if (instead) return instead;
   const shown = open ? data.sections : data.sections.slice(0, SHOWN);
   return (
     <Box mb={4}>
@@ -114,9 +112,7 @@ export const FunnelChart = ({ asset, stamp, engine }: { asset: string; stamp: st
         ))}
       </Grid>
       {shown.length < data.sections.length && (
-        <Button size="xs" variant="outline" mt={2} onClick={() => setOpen(true)}>
-          Show all {counted(data.sections.length - 1, "section")}
-        </Button>
+        <More onClick={() => setOpen(true)}>Show all {counted(data.sections.length - 1, "section")}</More>
       )}
       <Legend rows={data.sections} engine={engine} />
       {data.left_out > 0 && <Note>{counted(data.left_out, "further section")} not shown.</Note>}

@@ -4,15 +4,13 @@ import { Table, Text } from "@chakra-ui/react";
 
 import { useGet } from "../api";
 import { visible } from "../format";
-import { type GuardHistoryAnswer, isUnavailable } from "../types";
-import { Failure, Note, Waiting, When } from "./basics";
+import type { GuardHistoryAnswer } from "../types";
+import { Note, When, settled } from "./basics";
 import { Wide } from "./report";
 
 export const GuardHistory = ({ asset, stamp }: { asset: string; stamp: string }) => {
-  const { data, error, reload } = useGet<GuardHistoryAnswer>("sitemap/guards", { asset, stamp }, undefined, true);
-  if (error && !data) return <Failure error={error} retry={reload} />;
-  if (!data) return <Waiting what="safety checks" />;
-  if (isUnavailable(data)) return <Note>{visible(data.unavailable)}</Note>;
+  const { data, instead } = settled(useGet<GuardHistoryAnswer>("sitemap/guards", { asset, stamp }, undefined, true), "safety checks");
+  if (instead) return instead;
   if (!data.runs.length) return <Note>No recent run was blocked or overridden, and no canary ran.</Note>;
   return (
     <Wide

@@ -4,8 +4,8 @@ import { Table, Text } from "@chakra-ui/react";
 
 import { useGet } from "../api";
 import { count, counted, visible } from "../format";
-import { type Estimate, type IndexStatusAnswer, isUnavailable, type SectionStatus } from "../types";
-import { Failure, Note, Waiting, When } from "./basics";
+import type { Estimate, IndexStatusAnswer, SectionStatus } from "../types";
+import { Note, When, settled } from "./basics";
 import { Sparkline } from "./charts";
 import { Number as Figure, Wide } from "./report";
 
@@ -19,9 +19,9 @@ const whole = (share: number) => `${Math.round(share * 100)} %`;
 const Estimated = ({ of }: { of: Estimate }) => (
   <>
     <Text whiteSpace="nowrap">≈ {whole(of.share)}</Text>
-    <Text color="fg.muted" fontSize="xs" whiteSpace="nowrap">
+    <Note fontSize="xs" whiteSpace="nowrap">
       {whole(of.low)} to {whole(of.high)}
-    </Text>
+    </Note>
   </>
 );
 
@@ -31,9 +31,9 @@ const Days = ({ days, of }: { days: number | null; of: number }) => {
   return (
     <>
       <Text whiteSpace="nowrap">{days === null ? "Not yet" : `≤ ${counted(days + 1, "day")}`}</Text>
-      <Text color="fg.muted" fontSize="xs" whiteSpace="nowrap">
+      <Note fontSize="xs" whiteSpace="nowrap">
         of {counted(of, "URL")}
-      </Text>
+      </Note>
     </>
   );
 };
@@ -50,10 +50,10 @@ const Section = ({ row, history, stages }: { row: SectionStatus; history: (numbe
         <Text fontWeight="medium" overflowWrap="anywhere">
           {visible(row.section)}
         </Text>
-        <Text color="fg.muted" fontSize="xs">
+        <Note fontSize="xs">
           {counted(row.urls, "URL")}, {counted(row.inspected, "inspection")}
           {row.failed > 0 && `, ${count(row.failed)} without a result`}
-        </Text>
+        </Note>
       </Table.Cell>
       {stages.map((stage, place) => (
         <Figure key={stage}>
@@ -84,10 +84,8 @@ const Section = ({ row, history, stages }: { row: SectionStatus; history: (numbe
 };
 
 export const IndexStatusTable = ({ asset, stamp, engine }: { asset: string; stamp: string; engine: Engine }) => {
-  const { data, error, reload } = useGet<IndexStatusAnswer>("sitemap/index-status", { asset, engine, stamp });
-  if (error) return <Failure error={error} retry={reload} />;
-  if (!data) return <Waiting what="index status" />;
-  if (isUnavailable(data)) return <Note>Index status is not shown. {visible(data.unavailable)}</Note>;
+  const { data, instead } = settled(useGet<IndexStatusAnswer>("sitemap/index-status", { asset, engine, stamp }), "index status", "Index status is not shown.");
+  if (instead) return instead;
   if (!data.sections.length) return null;
   const stages = data.stages as Stage[];
   return (
@@ -110,10 +108,10 @@ export const IndexStatusTable = ({ asset, stamp, engine }: { asset: string; stam
           <Section key={row.section} row={row} history={data.history[row.section] ?? []} stages={stages} />
         ))}
       </Wide>
-      <Text color="fg.muted" fontSize="sm" mt={2}>
+      <Note mt={2}>
         The shares are estimates from a random sample of the last 7 days, with their 95 % intervals; the reasons are numbers of inspections. First crawl is the median time from the first listing, and recrawl the one from the lastmod, to the last crawl, so the
         true times are these or shorter. {data.properties.map(visible).join(", ")}; last inspection <When at={data.at} />.{data.left_out > 0 && ` ${counted(data.left_out, "further section")} not shown.`}
-      </Text>
+      </Note>
     </>
   );
 };

@@ -1,13 +1,13 @@
 /** Every run of a sitemap, as a table. */
 
-import { Button, Flex, Table, Text } from "@chakra-ui/react";
+import { Flex, Table, Text } from "@chakra-ui/react";
 import { useEffect, useState } from "react";
 
 import { type ApiError, get, useGet } from "../api";
 import { count, duration, sentence, signed, visible } from "../format";
 import { runTabOf } from "../routes";
 import type { RunRow, RunTable } from "../types";
-import { Failure, Inner, Logs, Note, State, Waiting, When } from "./basics";
+import { Failure, Inner, Logs, More, Note, State, When, settled } from "./basics";
 import { Number as Figure, Wide } from "./report";
 
 const AT_ONCE = 15;
@@ -22,9 +22,9 @@ const Row = ({ run }: { run: RunRow }) => (
     <Table.Cell>
       <State state={run.result} />
       {run.kind === "rollback" && (
-        <Text color="fg.muted" fontSize="xs">
+        <Note fontSize="xs">
           Rollback
-        </Text>
+        </Note>
       )}
     </Table.Cell>
     <Table.Cell>{visible(run.trigger)}</Table.Cell>
@@ -48,12 +48,11 @@ const Row = ({ run }: { run: RunRow }) => (
 
 /** The newest runs; more on request. `stamp` changes whenever the newest may have changed. */
 export const Runs = ({ asset, stamp }: { asset: string; stamp: string }) => {
-  const { data, error, reload } = useGet<RunTable>("sitemap/runs", { asset, limit: AT_ONCE, stamp }, undefined, true);
+  const { data, instead } = settled(useGet<RunTable>("sitemap/runs", { asset, limit: AT_ONCE, stamp }, undefined, true), "runs");
   const [earlier, setEarlier] = useState<RunTable>();
   const [failure, setFailure] = useState<ApiError>();
   useEffect(() => setEarlier(undefined), [stamp]);
-  if (error && !data) return <Failure error={error} retry={reload} />;
-  if (!data) return <Waiting what="runs" />;
+  if (instead) return instead;
   const runs = [...data.runs, ...(earlier?.runs ?? [])];
   const before = earlier ? earlier.before : data.before;
   const more = async () => {
@@ -89,9 +88,7 @@ export const Runs = ({ asset, stamp }: { asset: string; stamp: string }) => {
       </Wide>
       {failure && <Failure error={failure} />}
       {before !== null && (
-        <Button size="xs" variant="outline" alignSelf="start" onClick={() => void more()}>
-          Show earlier runs
-        </Button>
+        <More onClick={() => void more()}>Show earlier runs</More>
       )}
     </Flex>
   );

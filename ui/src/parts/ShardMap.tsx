@@ -4,12 +4,12 @@ import { Box, Button, Flex, HStack, Table, Text } from "@chakra-ui/react";
 import { type FocusEvent, type KeyboardEvent, type MouseEvent, type PointerEvent, memo, useEffect, useMemo, useRef, useState } from "react";
 
 import { type ApiError, get } from "../api";
-import { bytes, count, counted, isWeb, percent, visible } from "../format";
+import { bytes, count, counted, percent, visible } from "../format";
 import { type Limits, MODES, type MapSection, MODE_NAMES, type Mode, STATES, EMPTY, cellAt, fillOf, layoutOf, moved, scaleOf, sentence, shadeOf, tally } from "../shardmap";
 import { useDark } from "../theme";
 import { type ShardColumns, type ShardPage, type Unavailable, isUnavailable } from "../types";
 import { useWidth } from "../width";
-import { Failure, Note, Outer, When } from "./basics";
+import { Failure, More, Note, Option, Outer, When } from "./basics";
 
 const PAGE = 200;
 const SECTIONS_AT_FIRST = 12;
@@ -262,7 +262,9 @@ const Details = ({ asset, answer, limits, chosen, onClose, rebuild }: DetailsPro
                 .join(", ")}
             </Row>
           )}
-          {text?.url && <Row name="URL">{isWeb(text.url) ? <Outer href={text.url}>{visible(text.url)}</Outer> : visible(text.url)}</Row>}
+          {text?.url && <Row name="URL">
+              <Outer href={text.url} />
+            </Row>}
         </Table.Body>
       </Table.Root>
     </Box>
@@ -300,13 +302,13 @@ export const ShardMap = ({ asset, answer, maxUrls, mode, onMode, selected, onSel
     <Flex direction="column" gap={3}>
       <Flex justify="space-between" gap={3} wrap="wrap" align="center">
         <HStack role="group" aria-label="Colour by" gap={1} wrap="wrap">
-          <Text fontSize="sm" color="fg.muted">
+          <Note>
             Colour by
-          </Text>
+          </Note>
           {MODES.map((name) => (
-            <Button key={name} size="xs" variant={mode === name ? "solid" : "outline"} aria-pressed={mode === name} onClick={() => onMode(name)}>
+            <Option key={name} chosen={mode === name} onClick={() => onMode(name)}>
               {MODE_NAMES[name]}
-            </Button>
+            </Option>
           ))}
         </HStack>
         <Legend answer={answer} limits={limits} mode={mode} now={now} />
@@ -334,9 +336,7 @@ export const ShardMap = ({ asset, answer, maxUrls, mode, onMode, selected, onSel
         </Box>
       ))}
       {answer.sections.length > sections.length && (
-        <Button size="sm" variant="outline" onClick={() => setAll(true)}>
-          Show {counted(answer.sections.length - sections.length, "more section")}
-        </Button>
+        <More onClick={() => setAll(true)}>Show {counted(answer.sections.length - sections.length, "more section")}</More>
       )}
       <Text minH="2.8em" fontSize="sm" color="fg.muted" aria-live="polite" data-testid="map-line">
         {pointed ? visible(sentence(pointed.section, pointed.index, limits, now)) : "Point at a cell or use the arrow keys. Click or press Enter for details."}

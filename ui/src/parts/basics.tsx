@@ -1,14 +1,14 @@
 /** Small parts that every page uses. */
 
-import { Alert, Badge, Box, Breadcrumb, Button, Flex, Heading, Spinner, Text } from "@chakra-ui/react";
-import { type MouseEvent, type ReactNode, useEffect, useRef, useState } from "react";
+import { Alert, type AlertRootProps, Badge, Box, Breadcrumb, Button, Flex, Heading, Spinner, Text, type TextProps } from "@chakra-ui/react";
+import { type MouseEvent, type ReactElement, type ReactNode, useEffect, useRef, useState } from "react";
 import { Link } from "react-router-dom";
 
-import type { ApiError } from "../api";
-import { ago, clock, sentence, visible, when } from "../format";
+import type { ApiError, Loaded } from "../api";
+import { ago, clock, isWeb, sentence, visible, when } from "../format";
 import { listPage, logOf } from "../routes";
 import { useListed } from "../search";
-import type { SitemapLine, VerdictState } from "../types";
+import { type SitemapLine, type Unavailable, type VerdictState, isUnavailable } from "../types";
 import { useZone } from "../zone";
 
 interface PanelProps {
@@ -79,10 +79,37 @@ export const Fold = ({ id, title, gist, aside, children, open = false }: FoldPro
   );
 };
 
-export const Note = ({ children }: { children: ReactNode }) => (
-  <Text color="fg.muted" fontSize="sm" wordBreak="break-word">
+export const Note = (style: TextProps) => <Text color="fg.muted" fontSize="sm" overflowWrap="anywhere" {...style} />;
+
+interface MessageProps extends Omit<AlertRootProps, "title"> {
+  title?: ReactNode;
+  aside?: ReactNode;
+}
+
+/** What happened, and what it means. */
+export const Message = ({ title, aside, children, ...style }: MessageProps) => (
+  <Alert.Root alignItems="flex-start" {...style}>
+    <Alert.Indicator />
+    <Alert.Content minW={0} overflowWrap="anywhere">
+      {title && <Alert.Title>{title}</Alert.Title>}
+      <Alert.Description>{children}</Alert.Description>
+    </Alert.Content>
+    {aside}
+  </Alert.Root>
+);
+
+/** A button that shows more, or all. */
+export const More = ({ onClick, children }: { onClick: () => void; children: ReactNode }) => (
+  <Button size="xs" variant="outline" alignSelf="start" mt={2} onClick={onClick}>
     {children}
-  </Text>
+  </Button>
+);
+
+/** A button of several, of which one is chosen. */
+export const Option = ({ chosen, onClick, children, size = "xs" }: { chosen: boolean; onClick: () => void; children: ReactNode; size?: "xs" | "sm" }) => (
+  <Button size={size} variant={chosen ? "solid" : "outline"} aria-pressed={chosen} onClick={onClick}>
+    {children}
+  </Button>
 );
 
 const PALETTES: Record<string, string> = {
@@ -180,30 +207,31 @@ export const Age = ({ at, never = "–" }: { at: string | null; never?: string }
 export const When = ({ at }: { at: string | number | null | undefined }) => <>{when(at, useZone())}</>;
 
 export const Failure = ({ error, retry, asOf }: { error: ApiError; retry?: () => void; asOf?: number }) => (
-  <Alert.Root status="error" role="alert" data-testid="failure">
-    <Alert.Indicator />
-    <Alert.Content minW={0}>
-      <Alert.Title>{error.status === 404 ? "Not found" : "Could not load"}</Alert.Title>
-      <Alert.Description wordBreak="break-word">
-        {visible(error.message)}
-        {asOf !== undefined && ` The data below is from ${clock(asOf)}.`}
-      </Alert.Description>
-    </Alert.Content>
-    {retry && (
-      <Button size="sm" variant="outline" onClick={retry}>
-        Try again
-      </Button>
-    )}
-  </Alert.Root>
+  <Message
+    status="error"
+    role="alert"
+    data-testid="failure"
+    title={error.status === 404 ? "Not found" : "Could not load"}
+    aside={
+      retry && (
+        <Button size="sm" variant="outline" onClick={retry}>
+          Try again
+        </Button>
+      )
+    }
+  >
+    {visible(error.message)}
+    {asOf !== undefined && ` The data below is from ${clock(asOf)}.`}
+  </Message>
 );
 
 /** When the data on the page arrived. */
 export const AsOf = ({ at }: { at: number | undefined }) => {
   const timeZone = useZone();
   return at === undefined ? null : (
-    <Text color="fg.muted" fontSize="xs" whiteSpace="nowrap" data-testid="as-of">
+    <Note fontSize="xs" whiteSpace="nowrap" data-testid="as-of">
       As of {clock(at, timeZone)}
-    </Text>
+    </Note>
   );
 };
 
@@ -212,6 +240,12 @@ export const Waiting = ({ what }: { what: string }) => (
     <Spinner size="sm" /> Loading {what}…
   </Flex>
 );
+
+/** What was loaded, or `instead` what stands there without it; `hides` says what a store that cannot be read hides. */
+export const settled = <T extends object>({ data, error, reload }: Loaded<T | Unavailable>, what: string, hides = ""): { data: T; instead?: undefined } | { data?: undefined; instead: ReactElement } => {
+  if (!data) return { instead: error ? <Failure error={error} retry={reload} /> : <Waiting what={what} /> };
+  return isUnavailable(data) ? { instead: <Note>{`${hides} ${visible(data.unavailable)}`.trim()}</Note> } : { data };
+};
 
 /**
  * The frame of a page, which scrolls, since the host gives it a fixed height. `position` names the place at which it was
@@ -253,21 +287,26 @@ export const Trail = ({ name }: { name: string }) => (
   </Breadcrumb.Root>
 );
 
+const LINK = { fontSize: "inherit", overflowWrap: "anywhere", textDecoration: "underline", textUnderlineOffset: "2px" } as const;
+
 /** A link within Airflow; in an alert in the alert's own colour, which its background was chosen for. */
 export const Inner = ({ to, children, inAlert = false }: { to: string; children: ReactNode; inAlert?: boolean }) => (
-  <Text asChild color={inAlert ? "inherit" : "fg.info"} fontSize="inherit" textDecoration="underline" textUnderlineOffset="2px" overflowWrap="anywhere">
+  <Text asChild {...LINK} color={inAlert ? "inherit" : "fg.info"}>
     <Link to={to}>{children}</Link>
   </Text>
 );
 
-/** A link to the published sitemap: another host, opened only by a click. */
-export const Outer = ({ href, children }: { href: string; children: ReactNode }) => (
-  <Text asChild color="fg.info" fontSize="inherit" textDecoration="underline" textUnderlineOffset="2px" overflowWrap="anywhere">
-    <a href={href} target="_blank" rel="noopener noreferrer">
-      {children}
-    </a>
-  </Text>
-);
+/** A link to the published sitemap: another host, opened only by a click. What is no web address is only text. */
+export const Outer = ({ href, text = href ?? "" }: { href: string | null; text?: string }) =>
+  isWeb(href) ? (
+    <Text asChild {...LINK} color="fg.info">
+      <a href={href} target="_blank" rel="noopener noreferrer">
+        {visible(text)}
+      </a>
+    </Text>
+  ) : (
+    <>{visible(text)}</>
+  );
 
 interface LogsProps {
   dagId: string;

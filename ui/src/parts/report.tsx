@@ -232,18 +232,18 @@ export const Sections = ({ sections, until, act }: { sections: Record<string, Se
       <Table.Row key={name}>
         <Table.Cell fontWeight="medium" wordBreak="break-word" minW="6em">
           {visible(name)}
-          <Text color="fg.muted" fontSize="xs" fontWeight="normal">
+          <Note fontSize="xs" fontWeight="normal">
             {holds(section)}
-          </Text>
+          </Note>
         </Table.Cell>
         <Number>{count(section.urls)}</Number>
         <Number>{count(section.shards.total)}</Number>
         <Table.Cell minW="9em">
           {shardChanges(section.shards)}
           {Object.keys(section.reasons).length > 0 && (
-            <Text color="fg.muted" fontSize="xs">
+            <Note fontSize="xs">
               {sentence(listed(section.reasons))}
-            </Text>
+            </Note>
           )}
         </Table.Cell>
         <Number>{count(section.rows_read)}</Number>
@@ -279,9 +279,9 @@ export const Issues = ({ issues }: { issues: Issue[] }) => {
         <Table.Row key={`${section} ${rule}`} verticalAlign="top">
           <Table.Cell minW="11em">
             <Code>{visible(rule)}</Code>
-            <Text color="fg.muted" fontSize="xs">
+            <Note fontSize="xs">
               {sentence(visible(text))}
-            </Text>
+            </Note>
           </Table.Cell>
           <Table.Cell>{visible(section)}</Table.Cell>
           <Number>{count(rows)}</Number>
@@ -369,10 +369,10 @@ export const Gauges = ({ gauges }: { gauges: Gauge[] }) => (
           <Progress.Track mt={1}>
             <Progress.Range />
           </Progress.Track>
-          <Text color="fg.muted" fontSize="xs" mt={1}>
+          <Note fontSize="xs" mt={1}>
             {gauge.limit_note ? `${gauge.limit_note}. ` : ""}
             {gauge.source}
-          </Text>
+          </Note>
         </Progress.Root>
       );
     })}
@@ -453,10 +453,10 @@ export const Plan = ({ plan }: { plan: PlanNumbers }) => (
 
 /** Processing time by stage; the run itself took longer. */
 export const Stages = ({ seconds }: { seconds: Record<string, number> }) => (
-  <Text color="fg.muted" fontSize="sm" mt={3}>
+  <Note mt={3}>
     Processing time:{" "}
     {Object.entries(seconds)
       .map(([stage, s]) => `${visible(stage)} ${duration(s)}`)
       .join(" · ") || "not measured"}
-  </Text>
+  </Note>
 );
