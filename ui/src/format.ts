@@ -62,13 +62,26 @@ export const ago = (iso: string, now: number): string => {
   return `${counted(Math.max(1, Math.round(seconds / 86_400)), "day")} ago`;
 };
 
-/** The zone chosen in Airflow's menu, else the browser's. */
-export const zone = (): string | undefined => {
+const valid = (chosen: string | undefined): string | undefined => {
+  if (!chosen || chosen === "local") return undefined;
   try {
-    const chosen = globalThis.localStorage?.getItem("timezone")?.replace(/^"|"$/gu, "");
-    if (!chosen || chosen === "local") return undefined;
     new Intl.DateTimeFormat("en-GB", { timeZone: chosen });
     return chosen;
+  } catch {
+    return undefined;
+  }
+};
+
+let stored: string | null | undefined;
+let zoned: string | undefined;
+
+/** The zone chosen in Airflow's menu, else the browser's. It is validated once: every time on the page calls this. */
+export const zone = (): string | undefined => {
+  try {
+    const text = globalThis.localStorage?.getItem("timezone");
+    if (text !== stored) zoned = valid(text?.replace(/^"|"$/gu, ""));
+    stored = text;
+    return zoned;
   } catch {
     return undefined;
   }

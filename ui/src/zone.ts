@@ -4,13 +4,26 @@ import { useSyncExternalStore } from "react";
 
 import { zone } from "./format";
 
+const listeners = new Set<() => void>();
+let known: string | undefined;
+let timer: ReturnType<typeof setInterval> | undefined;
+
+const look = () => {
+  const chosen = zone();
+  if (chosen === known) return;
+  known = chosen;
+  for (const changed of listeners) changed();
+};
+
+/** One timer for every time on the page: the host writes its storage in this window, where no event says so. */
 const subscribe = (changed: () => void) => {
-  // The host writes its storage in this window, where no event says so.
-  const timer = setInterval(changed, 500);
-  globalThis.addEventListener("storage", changed);
+  listeners.add(changed);
+  timer ??= setInterval(look, 500);
   return () => {
+    listeners.delete(changed);
+    if (listeners.size) return;
     clearInterval(timer);
-    globalThis.removeEventListener("storage", changed);
+    timer = undefined;
   };
 };
 

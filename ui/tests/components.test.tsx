@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { ChakraProvider, defaultSystem } from "@chakra-ui/react";
-import { cleanup, configure, fireEvent, render, screen, waitFor } from "@testing-library/react";
+import { act, cleanup, configure, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import type { ReactNode } from "react";
 import { MemoryRouter } from "react-router-dom";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
@@ -10,7 +10,7 @@ import { RunTab } from "../src/pages/RunTab";
 import { SitemapList, nameOf, summary } from "../src/pages/SitemapList";
 import { SitemapView, verdictText } from "../src/pages/SitemapView";
 import { Widget } from "../src/pages/Widget";
-import { ActivityBadges, VerdictBadge } from "../src/parts/basics";
+import { ActivityBadges, VerdictBadge, When } from "../src/parts/basics";
 import { AnnouncementTable } from "../src/parts/AnnouncementTable";
 import { ChangesPreview } from "../src/parts/ChangesPreview";
 import { Chart } from "../src/parts/charts";
@@ -57,6 +57,7 @@ afterEach(() => {
   cleanup();
   vi.unstubAllGlobals();
   vi.useRealTimers();
+  localStorage.clear();
 });
 
 describe("the badges", () => {
@@ -557,5 +558,25 @@ describe("the search engines' side", () => {
     expect(screen.getAllByTestId("announcement").length).toBe(8);
     fireEvent.click(screen.getByRole("button", { name: "Show all 12 announcements" }));
     expect(screen.getAllByTestId("announcement").length).toBe(12);
+  });
+});
+
+describe("times on the page", () => {
+  it("follow the zone in Airflow's menu by one timer, which makes nothing while the zone stays", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    localStorage.setItem("timezone", '"UTC"');
+    show(Array.from({ length: 20 }, (_, index) => <When key={index} at="2026-11-20T23:30:00Z" />));
+    expect(document.body.textContent).toContain("20 Nov 2026, 23:30 UTC");
+    expect(vi.getTimerCount()).toBe(1);
+    const made = vi.spyOn(Intl, "DateTimeFormat");
+    await act(async () => vi.advanceTimersByTime(5_000));
+    const makes = made.mock.calls.length;
+    made.mockRestore();
+    expect(makes).toBe(0);
+    localStorage.setItem("timezone", '"Asia/Tokyo"');
+    await act(async () => vi.advanceTimersByTime(500));
+    expect(document.body.textContent?.split("21 Nov 2026, 08:30").length).toBe(21);
+    cleanup();
+    expect(vi.getTimerCount()).toBe(0);
   });
 });
