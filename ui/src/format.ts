@@ -30,14 +30,19 @@ export const bytes = (value: number): string => {
   return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(1)} ${units[unit]}`;
 };
 
+/** A share that never rounds trouble away: `99.6 %`, `> 99.9 %`, `> 100 %`. */
 export const percent = (part: number, whole: number): string => {
   if (whole <= 0) return "0 %";
   const share = (100 * part) / whole;
   if (share === 0 || share === 100) return `${share} %`;
-  return share < 0.1 ? "< 0.1 %" : share > 99.9 ? "> 99.9 %" : `${share.toFixed(share < 10 ? 1 : 0)} %`;
+  if (share < 0.1) return "< 0.1 %";
+  if (share > 100) return share < 100.5 ? "> 100 %" : `${count(Math.round(share))} %`;
+  return share > 99.9 ? "> 99.9 %" : `${share.toFixed(share < 9.95 || share >= 99.5 ? 1 : 0)} %`;
 };
 
-/** A length of time in at most two units: `2 h 5 min`, `3.2 s`. */
+const inTwo = (value: number, size: number, unit: string, smaller: string): string => `${Math.floor(value / size)} ${unit}${value % size ? ` ${value % size} ${smaller}` : ""}`;
+
+/** A length of time in at most two units: `2 days 12 h`, `2 h 5 min`, `3.2 s`. */
 export const duration = (seconds: number): string => {
   if (seconds < 10) return `${seconds.toFixed(seconds < 1 ? 2 : 1)} s`;
   if (seconds < 60) return `${Math.round(seconds)} s`;
@@ -46,9 +51,8 @@ export const duration = (seconds: number): string => {
     const rest = Math.round(seconds) % 60;
     return seconds < 600 && rest ? `${Math.floor(seconds / 60)} min ${rest} s` : `${minutes} min`;
   }
-  const hours = Math.floor(minutes / 60);
-  if (hours < 48) return minutes % 60 ? `${hours} h ${minutes % 60} min` : `${hours} h`;
-  return `${Math.round(hours / 24)} days`;
+  if (minutes < 2_880) return inTwo(minutes, 60, "h", "min");
+  return inTwo(Math.round(minutes / 60), 24, "days", "h");
 };
 
 /** How long ago: `3 h ago`, `just now`. A moment in the future is not an age: it stays a moment. */

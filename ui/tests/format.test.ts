@@ -26,6 +26,9 @@ describe("numbers", () => {
     expect(percent(0, 5)).toBe("0 %");
     expect(percent(5, 5)).toBe("100 %");
     expect(percent(1, 0)).toBe("0 %");
+    expect([percent(1_594, 1_600), percent(1_599, 1_600), percent(994, 1_000)]).toEqual(["99.6 %", "> 99.9 %", "99 %"]);
+    expect([percent(52, 40), percent(1_003, 1_000), percent(50, 1)]).toEqual(["130 %", "> 100 %", "5,000 %"]);
+    expect([percent(9.96, 100), percent(9.94, 100), percent(0.1, 100)]).toEqual(["10 %", "9.9 %", "0.1 %"]);
   });
 });
 
@@ -35,7 +38,10 @@ describe("times", () => {
     expect(duration(42)).toBe("42 s");
     expect(duration(125)).toBe("2 min 5 s");
     expect(duration(3_600)).toBe("1 h");
+    expect(duration(47 * 3_600 + 1_800)).toBe("47 h 30 min");
+    expect(duration(3_600 * 60)).toBe("2 days 12 h");
     expect(duration(86_400 * 3)).toBe("3 days");
+    expect(duration(86_400 * 3 - 1)).toBe("3 days");
   });
 
   it("are ages", () => {
