@@ -15,9 +15,10 @@ import { AnnouncementTable } from "../src/parts/AnnouncementTable";
 import { ChangesPreview } from "../src/parts/ChangesPreview";
 import { Chart } from "../src/parts/charts";
 import { FindUrl } from "../src/parts/FindUrl";
+import { Runs } from "../src/parts/Runs";
 import { SectionStates, worstFirst } from "../src/parts/SectionStates";
 import { Drift, Issues, Sections, Verified, shardChanges } from "../src/parts/report";
-import type { AnnouncementRow, CoverageRow, SitemapLine, SitemapList as Answer, VerificationRun } from "../src/types";
+import type { AnnouncementRow, CoverageRow, RunRow, SitemapLine, SitemapList as Answer, VerificationRun } from "../src/types";
 import { line, page, reported, section } from "./fixtures";
 
 const show = (children: ReactNode, at = "/plugin/sitemaps") => {
@@ -578,5 +579,65 @@ describe("times on the page", () => {
     expect(document.body.textContent?.split("21 Nov 2026, 08:30").length).toBe(21);
     cleanup();
     expect(vi.getTimerCount()).toBe(0);
+  });
+});
+
+/** A fetch whose answers come when the test gives them, and what was fetched. */
+const waiting = () => {
+  const answers: ((body: unknown, status?: number) => void)[] = [];
+  const fetched = vi.fn(
+    (_url: string, _init?: RequestInit) =>
+      new Promise<Response>((resolve) => answers.push((body, status = 200) => resolve(new Response(JSON.stringify(body), { headers: { "Content-Type": "application/json" }, status })))),
+  );
+  vi.stubGlobal("fetch", fetched);
+  return { answers, fetched };
+};
+
+describe("the table of the runs", () => {
+  const run = (run_id: string, changes: Partial<RunRow> = {}): RunRow => ({
+    dag_id: "shop", dropped: 0, end: null, failed_tasks: [], generation: 1, kind: "publish", number: 1, reason: "", result: "published", run_id, seconds: 1, shards_written: 1,
+    start: "2026-11-20T11:00:00Z", state: "success", trigger: "manual", urls: 1, urls_delta: 0, ...changes,
+  }) as RunRow;
+  const shown = () => screen.getAllByTestId("run-row").map((row) => decodeURIComponent(row.querySelector("a")?.getAttribute("href")?.split("/")[4] ?? ""));
+
+  it("adds earlier runs once, however often they are requested", async () => {
+    const { answers, fetched } = waiting();
+    show(<Runs asset="s3://a" stamp="1" />);
+    answers[0]?.({ before: 9, runs: [run("new")] });
+    const more = await screen.findByText("Show earlier runs");
+    fireEvent.click(more);
+    fireEvent.click(more);
+    expect(fetched).toHaveBeenCalledTimes(2);
+    answers[1]?.({ before: null, runs: [run("old")] });
+    await waitFor(() => expect(shown()).toEqual(["new", "old"]));
+    expect(screen.queryByText("Show earlier runs")).toBeNull();
+  });
+
+  it("drops what follows an older list", async () => {
+    const { answers } = waiting();
+    const frame = (stamp: string) => (
+      <ChakraProvider value={defaultSystem}>
+        <MemoryRouter>
+          <Runs asset="s3://a" stamp={stamp} />
+        </MemoryRouter>
+      </ChakraProvider>
+    );
+    const { rerender } = render(frame("1"));
+    answers[0]?.({ before: 9, runs: [run("second")] });
+    fireEvent.click(await screen.findByText("Show earlier runs"));
+    rerender(frame("2"));
+    await waitFor(() => expect(answers.length).toBe(3));
+    answers[2]?.({ before: 8, runs: [run("third")] });
+    await waitFor(() => expect(shown()).toEqual(["third"]));
+    await act(async () => answers[1]?.({ before: null, runs: [run("first")] }));
+    expect(shown()).toEqual(["third"]);
+  });
+
+  it("has no details of a run that has none, so that its card has no empty line", async () => {
+    vi.stubGlobal("fetch", responding({ before: null, runs: [run("good"), run("bad", { reason: "no such column" })] }));
+    show(<Runs asset="s3://a" stamp="1" />);
+    const [good, bad] = await screen.findAllByTestId("run-row");
+    expect(good?.querySelector("td:last-of-type")?.childNodes.length).toBe(0);
+    expect(bad?.textContent).toContain("No such column");
   });
 });

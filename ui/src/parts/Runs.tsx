@@ -1,7 +1,7 @@
 /** Every run of a sitemap, as a table. */
 
 import { Flex, Table, Text } from "@chakra-ui/react";
-import { useEffect, useState } from "react";
+import { useState } from "react";
 
 import { type ApiError, get, useGet } from "../api";
 import { count, duration, sentence, signed, visible } from "../format";
@@ -34,14 +34,16 @@ const Row = ({ run }: { run: RunRow }) => (
     <Figure>{run.urls_delta === null ? "–" : signed(run.urls_delta)}</Figure>
     <Figure>{run.shards_written === null ? "–" : count(run.shards_written)}</Figure>
     <Table.Cell minW="10em" maxW="34em">
-      <Flex direction="column" gap={1} fontSize="sm">
-        {run.reason && (
-          <Text overflowWrap="anywhere" whiteSpace="pre-line">
-            {sentence(visible(run.reason))}
-          </Text>
-        )}
-        <Logs dagId={run.dag_id} runId={run.run_id} tasks={run.failed_tasks} />
-      </Flex>
+      {(run.reason || run.failed_tasks.length > 0) && (
+        <Flex direction="column" gap={1} fontSize="sm">
+          {run.reason && (
+            <Text overflowWrap="anywhere" whiteSpace="pre-line">
+              {sentence(visible(run.reason))}
+            </Text>
+          )}
+          <Logs dagId={run.dag_id} runId={run.run_id} tasks={run.failed_tasks} />
+        </Flex>
+      )}
     </Table.Cell>
   </Table.Row>
 );
@@ -49,19 +51,22 @@ const Row = ({ run }: { run: RunRow }) => (
 /** The newest runs; more on request. `stamp` changes whenever the newest may have changed. */
 export const Runs = ({ asset, stamp }: { asset: string; stamp: string }) => {
   const { data, instead } = settled(useGet<RunTable>("sitemap/runs", { asset, limit: AT_ONCE, stamp }, undefined, true), "runs");
-  const [earlier, setEarlier] = useState<RunTable>();
+  const [extended, setExtended] = useState<{ newest: RunTable; all: RunTable }>();
   const [failure, setFailure] = useState<ApiError>();
-  useEffect(() => setEarlier(undefined), [stamp]);
+  const [busy, setBusy] = useState(false);
   if (instead) return instead;
-  const runs = [...data.runs, ...(earlier?.runs ?? [])];
-  const before = earlier ? earlier.before : data.before;
+  // What follows an older list does not follow a newer one.
+  const { runs, before } = extended?.newest === data ? extended.all : data;
   const more = async () => {
+    setBusy(true);
+    setFailure(undefined);
     try {
-      setFailure(undefined);
       const page = await get<RunTable>("sitemap/runs", { asset, before: before ?? 0, limit: 50 });
-      setEarlier((old) => ({ before: page.before, runs: [...(old?.runs ?? []), ...page.runs] }));
+      setExtended({ all: { ...page, runs: [...runs, ...page.runs] }, newest: data });
     } catch (failed) {
       setFailure(failed as ApiError);
+    } finally {
+      setBusy(false);
     }
   };
   if (!runs.length) return <Note>No run yet.</Note>;
@@ -88,7 +93,7 @@ export const Runs = ({ asset, stamp }: { asset: string; stamp: string }) => {
       </Wide>
       {failure && <Failure error={failure} />}
       {before !== null && (
-        <More onClick={() => void more()}>Show earlier runs</More>
+        <More disabled={busy} onClick={() => void more()}>Show earlier runs</More>
       )}
     </Flex>
   );

@@ -1,6 +1,6 @@
 /** Small parts that every page uses. */
 
-import { Alert, type AlertRootProps, Badge, Box, Breadcrumb, Button, Flex, Heading, Spinner, Text, type TextProps } from "@chakra-ui/react";
+import { Alert, type AlertRootProps, Badge, Box, Breadcrumb, Button, type ButtonProps, Flex, Heading, Spinner, Text, type TextProps } from "@chakra-ui/react";
 import { type MouseEvent, type ReactElement, type ReactNode, useEffect, useRef, useState } from "react";
 import { Link } from "react-router-dom";
 
@@ -99,11 +99,7 @@ export const Message = ({ title, aside, children, ...style }: MessageProps) => (
 );
 
 /** A button that shows more, or all. */
-export const More = ({ onClick, children }: { onClick: () => void; children: ReactNode }) => (
-  <Button size="xs" variant="outline" alignSelf="start" mt={2} onClick={onClick}>
-    {children}
-  </Button>
-);
+export const More = (props: ButtonProps) => <Button size="xs" variant="outline" alignSelf="start" mt={2} {...props} />;
 
 /** A button of several, of which one is chosen. */
 export const Option = ({ chosen, onClick, children, size = "xs" }: { chosen: boolean; onClick: () => void; children: ReactNode; size?: "xs" | "sm" }) => (
