@@ -10,6 +10,7 @@ import { RunTab } from "../src/pages/RunTab";
 import { SitemapList, nameOf, summary } from "../src/pages/SitemapList";
 import { SitemapView, verdictText } from "../src/pages/SitemapView";
 import { Widget } from "../src/pages/Widget";
+import { Started } from "../src/parts/Actions";
 import { ActivityBadges, VerdictBadge, When } from "../src/parts/basics";
 import { AnnouncementTable } from "../src/parts/AnnouncementTable";
 import { ChangesPreview } from "../src/parts/ChangesPreview";
@@ -639,5 +640,33 @@ describe("the table of the runs", () => {
     const [good, bad] = await screen.findAllByTestId("run-row");
     expect(good?.querySelector("td:last-of-type")?.childNodes.length).toBe(0);
     expect(bad?.textContent).toContain("No such column");
+  });
+});
+
+describe("an action", () => {
+  const can = (action: "run" | "verify") => ({ action, allowed: true, dag_id: "shop", paused: false, possible: true, why_not: "" });
+
+  it("is confirmed in a dialog that stays until the answer, so that its error is in no other dialog", async () => {
+    const { answers } = waiting();
+    show(<SitemapView asset="s3://a" trail />);
+    answers[0]?.(page({ actions: [can("run"), can("verify")] }));
+    fireEvent.click(await screen.findByRole("button", { name: "Run now" }));
+    const dialog = await screen.findByTestId("confirm");
+    fireEvent.click([...dialog.querySelectorAll("button")].find((button) => button.textContent === "Run now") as Element);
+    const cancel = screen.getByRole<HTMLButtonElement>("button", { name: "Cancel" });
+    await waitFor(() => expect(cancel.disabled).toBe(true));
+    fireEvent.keyDown(dialog, { key: "Escape" });
+    expect(screen.getByTestId("confirm").getAttribute("data-state")).toBe("open");
+    answers[1]?.({ detail: "Airflow did not trigger shop" }, 409);
+    await waitFor(() => expect(dialog.textContent).toContain("Airflow did not trigger shop"));
+    fireEvent.click(cancel);
+    await waitFor(() => expect(dialog.getAttribute("data-state")).toBe("closed"));
+  });
+
+  it("says that the state of its run is unknown, and why", async () => {
+    vi.stubGlobal("fetch", responding({ detail: "You may not see this run." }, 403));
+    show(<Started started={{ action: "run", dag_id: "shop", run_id: "r1" }} onEnd={() => undefined} />);
+    await waitFor(() => expect(screen.getByTestId("started").textContent).toContain("Run now: state unknown"));
+    expect(screen.getByTestId("started").textContent).toContain("You may not see this run.");
   });
 });

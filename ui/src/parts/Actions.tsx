@@ -80,7 +80,9 @@ export const useActions = (asset: string, actions: AvailableAction[], onStarted:
       setBusy(false);
     }
   };
+  // Not before the answer, which would else come to the dialog that is opened next.
   const close = () => {
+    if (busy) return;
     setWish(undefined);
     setError(undefined);
   };
@@ -109,7 +111,7 @@ export const useActions = (asset: string, actions: AvailableAction[], onStarted:
               )}
             </Dialog.Body>
             <Dialog.Footer>
-              <Button variant="outline" onClick={close}>
+              <Button variant="outline" disabled={busy} onClick={close}>
                 Cancel
               </Button>
               <Button loading={busy} colorPalette={request?.action === "rollback" || request?.action === "allow" ? "red" : "blue"} onClick={() => void confirm()}>
@@ -117,7 +119,7 @@ export const useActions = (asset: string, actions: AvailableAction[], onStarted:
               </Button>
             </Dialog.Footer>
             <Dialog.CloseTrigger asChild>
-              <CloseButton size="sm" />
+              <CloseButton size="sm" disabled={busy} />
             </Dialog.CloseTrigger>
           </Dialog.Content>
         </Dialog.Positioner>
@@ -155,14 +157,15 @@ const STATES: Record<string, string> = {
 
 /** The run that an action triggered. The page is reloaded when it ends. */
 export const Started = ({ started, onEnd }: { started: NonNullable<Acting["started"]>; onEnd: () => void }) => {
-  const { data } = useGet<RunProgress>(progressOf(started.dag_id, started.run_id), {}, (latest) => (latest && hasEnded(latest.state) ? undefined : 2_000));
-  const state = data?.state ?? "queued";
+  const { data, error } = useGet<RunProgress>(progressOf(started.dag_id, started.run_id), {}, (latest) => (latest && hasEnded(latest.state) ? undefined : 2_000));
+  const state = data?.state ?? (error ? "state unknown" : "queued");
   const ended = hasEnded(state);
   useEffect(() => {
     if (ended) onEnd();
   }, [ended, onEnd]);
   return (
-    <Message status={state === "failed" ? "error" : ended ? "success" : "info"} role="status" data-testid="started" title={`${NAMES[started.action]}: ${STATES[state] ?? visible(state)}`}>
+    <Message status={state === "failed" ? "error" : error ? "warning" : ended ? "success" : "info"} role="status" data-testid="started" title={`${NAMES[started.action]}: ${STATES[state] ?? visible(state)}`}>
+      {error && <Text>{visible(error.message)}</Text>}
       <Inner inAlert to={runTabOf(started.dag_id, started.run_id)}>
         {ended ? "Open" : "Watch"} {visible(started.run_id)}
       </Inner>
