@@ -526,3 +526,25 @@ def test_a_section_that_drops_many_of_its_own_rows_is_a_warning_however_large_th
     assert [(each["name"], each["state"]) for each in page["sections"]] == [("a", "warning"), ("b", "not_verified")]
     assert page["state"] == "warning"
     assert page["problem_list"][0]["title"].startswith("Section a: 10 of 100 rows are not in the sitemap")
+
+
+def test_two_runs_that_were_blocked_in_different_sections_each_name_what_they_would_publish(
+    admin: Client, session: Session
+) -> None:
+    asset = add_asset(session, URI, "shop")
+    sections = {name: SectionReport(urls=10, rows=10) for name in ("news", "offers")}
+    add_event(session, asset, "shop", extra(report(1, sections=sections)), NOW - timedelta(hours=1), run=GOOD.run_id)
+    add_run(session, "shop", GOOD, NOW - timedelta(hours=1))
+    for number, name in enumerate(sections, 2):
+        refusal = {"guard": "shrink", "section": name, "message": "shrank", "permit": f"shrink:{name}"}
+        pushed = {"message": "refused", "refusals": [refusal], "run": f"store-{number}", "sections": [name]}
+        ran = Ran(number, state="failed", plan="failed", publish="upstream_failed", pushed={REFUSED: pushed})
+        add_run(session, "shop", ran, NOW - timedelta(minutes=40 - 10 * number))
+    session.commit()
+
+    problems = [problem for problem in shown(admin)["problem_list"] if problem["kind"] == "refused"]
+
+    assert {(problem["permits"][0], problem["store_run"]) for problem in problems} == {
+        ("shrink:news", "store-2"),
+        ("shrink:offers", "store-3"),
+    }

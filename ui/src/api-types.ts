@@ -539,7 +539,8 @@ export interface PlanSection {
  *
  * ``kind`` is a stable name, for tests and styles; ``title`` is one sentence without a full stop; ``permits`` let one
  * run pass; ``failed_tasks`` have logs with details; ``dag_id`` is empty for no link; ``sections`` are those that it
- * concerns, none for the whole sitemap; ``questions`` are the runs in which Airflow asks a person about it.
+ * concerns, none for the whole sitemap; ``questions`` are the runs in which Airflow asks a person about it;
+ * ``store_run`` is a blocked run in the store, which holds what it would have published.
  */
 export interface Problem {
   severity: "error" | "warning" | "info";
@@ -552,6 +553,7 @@ export interface Problem {
   run_id: string;
   failed_tasks: FailedTask[];
   questions: AskingRun[];
+  store_run: string;
 }
 /**
  * A refusal that a task pushed; ``guard`` is empty if no guard refused. ``permit`` lets one run pass.

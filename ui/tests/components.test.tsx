@@ -42,6 +42,8 @@ const answer = (lines: SitemapLine[]): Answer => ({
 const responding = (body: unknown, status = 200) =>
   vi.fn(async (_url: string, _init?: RequestInit) => new Response(JSON.stringify(body), { headers: { "Content-Type": "application/json" }, status }));
 
+const verified = (changes: Partial<VerificationRun> = {}): VerificationRun => ({ dag_id: "d", end: "2026-11-20T12:00:00Z", errors: 0, failures: [], files: 71, run_id: "r", start: null, state: "success", task_id: "verify", urls: 1, warnings: 0, ...changes });
+
 // Chakra's first rendering takes seconds on a busy machine.
 configure({ asyncUtilTimeout: 30_000 });
 vi.setConfig({ testTimeout: 60_000 });
@@ -221,7 +223,7 @@ describe("the lines of the sections", () => {
 
 describe("the page of one sitemap", () => {
   const opened = async (changes: Parameters<typeof page>[0] = {}, at = "/plugin/sitemaps?asset=s3%3A%2F%2Fa") => {
-    const fetched = vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("api/sitemap?") ? page(changes) : { before: null, runs: [] }), { headers: { "Content-Type": "application/json" } }));
+    const fetched = vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("api/sitemap?") ? page(changes) : { before: null, runs: [], sections: [] }), { headers: { "Content-Type": "application/json" } }));
     vi.stubGlobal("fetch", fetched);
     show(<SitemapView asset="s3://a" trail />, at);
     await screen.findByTestId("verdict-reason");
@@ -255,7 +257,7 @@ describe("the page of one sitemap", () => {
   });
 
   it("shows what is wrong above the sections, with line breaks as they are, and folds what follows the first three", async () => {
-    const problem = { dag_id: "shop", detail: "", failed_tasks: [], kind: "warning", next_step: "", permits: [], questions: [], run_id: "", severity: "warning" as const, title: "a limit is near" };
+    const problem = { dag_id: "shop", detail: "", failed_tasks: [], kind: "warning", next_step: "", permits: [], questions: [], run_id: "", severity: "warning" as const, store_run: "", title: "a limit is near" };
     await opened({ problem_list: [{ ...problem, detail: "syntax error\r\nLINE 1", kind: "failed", severity: "error" }, problem, problem, problem, { ...problem, kind: "paused", severity: "info" }] });
     expect(screen.getByTestId("problem-failed").textContent).toContain("Syntax error\nLINE 1");
     expect(screen.getAllByTestId("problem-warning").map((shown) => [shown.textContent, shown.closest("details") !== null])).toEqual([
@@ -268,8 +270,55 @@ describe("the page of one sitemap", () => {
     expect(screen.getByRole("region", { name: "Notes" }).compareDocumentPosition(screen.getByRole("region", { name: "Sections" }))).toBe(Node.DOCUMENT_POSITION_PRECEDING);
   });
 
+  it("says that a verification failed and none has passed", async () => {
+    await opened({ verification: verified({ errors: 3 }) });
+    expect(screen.getByTestId("verdict-reason").textContent).toContain("No verification has passed.");
+    cleanup();
+    await opened({ verification: verified(), verified_at: new Date().toISOString() });
+    expect(screen.getByTestId("verdict-reason").textContent).toContain("Last passed verification just now.");
+    cleanup();
+    await opened();
+    expect(screen.getByTestId("verdict-reason").textContent).toContain("Never verified.");
+  });
+
+  it("shows the fullest limits first, and how many more there are", async () => {
+    const gauge = (name: string, used: number) => ({ limit: 100, limit_note: "", name, next_step: "", source: "", unit: "files", used, warns: false });
+    await opened({ gauges: [gauge("Files in the index", 1), ...Array.from({ length: 14 }, (_, index) => gauge(`section ${index}`, index + 10))] }, "/plugin/sitemaps?open=limits");
+    const limits = screen.getByRole("region", { name: "Protocol limits" });
+    expect(limits.querySelector("summary")?.textContent).toContain("section 13: 23 % of 100 files");
+    expect(limits.textContent).not.toContain("Files in the index");
+    expect(limits.textContent).toContain("2 more are less full");
+  });
+
+  it("loads the runs again when the generation or the activity changes", async () => {
+    const changing: Parameters<typeof page>[0] = { activity: "running" };
+    vi.useFakeTimers({ shouldAdvanceTime: true, toFake: ["setTimeout", "clearTimeout"] });
+    const asked = await opened(changing, "/plugin/sitemaps?open=runs");
+    await screen.findByText("No run yet.");
+    changing.activity = "";
+    await vi.advanceTimersByTimeAsync(5_000);
+    await waitFor(() => expect(asked().filter((path) => path === "sitemap/runs").length).toBe(2));
+    changing.generation = 8;
+    await vi.advanceTimersByTimeAsync(21_000);
+    await waitFor(() => expect(asked().filter((path) => path === "sitemap/runs").length).toBe(3));
+  });
+
+  it("shows what the blocked run of each problem would change", async () => {
+    const problem = { dag_id: "shop", detail: "", failed_tasks: [], kind: "refused", next_step: "", permits: ["shrink:a"], questions: [], run_id: "", severity: "error" as const, store_run: "run-1", title: "blocked" };
+    const allow = { action: "allow" as const, allowed: true, dag_id: "shop", paused: false, possible: true, why_not: "" };
+    await opened({ actions: [allow], problem_list: [problem, { ...problem, permits: ["shrink:b"], store_run: "run-2" }, { ...problem, permits: ["shrink:c"], store_run: "" }] });
+    fireEvent.click(screen.getByRole("button", { name: "Override “shrink:b” for one run" }));
+    await screen.findByTestId("confirm");
+    const compared = () => vi.mocked(fetch).mock.calls.map(([url]) => new URL(String(url))).filter((url) => url.pathname.endsWith("/changes"));
+    await waitFor(() => expect(compared().map((url) => url.searchParams.get("run"))).toEqual(["run-2"]));
+    fireEvent.click(screen.getByRole("button", { name: "Cancel" }));
+    fireEvent.click(screen.getByRole("button", { name: "Override “shrink:c” for one run", hidden: true }));
+    await waitFor(() => expect(screen.getByTestId("confirm").textContent).toContain("did not record what it would publish"));
+    expect(compared().length).toBe(1);
+  });
+
   it("offers to keep the dates that a safety check did not let move", async () => {
-    const problem = { dag_id: "shop", detail: "", failed_tasks: [], kind: "refused", next_step: "", permits: ["redated:products", "shrink:news"], questions: [{ dag_id: "shop__sitemap__decisions", run_id: "news__1", section: "news" }], run_id: "", severity: "error" as const, title: "blocked" };
+    const problem = { dag_id: "shop", detail: "", failed_tasks: [], kind: "refused", next_step: "", permits: ["redated:products", "shrink:news"], questions: [{ dag_id: "shop__sitemap__decisions", run_id: "news__1", section: "news" }], run_id: "", severity: "error" as const, store_run: "", title: "blocked" };
     const can = (action: "keep" | "allow") => ({ action, allowed: true, dag_id: "shop", paused: false, possible: true, why_not: "" });
     await opened({ actions: [can("keep"), can("allow")], problem_list: [problem] });
     expect(screen.getByRole("link", { name: "Answer for news" }).getAttribute("href")).toContain("/dags/shop__sitemap__decisions/runs/news__1/tasks/ask/required_actions");
@@ -424,11 +473,10 @@ describe("the report", () => {
   });
 
   it("says what a verification found, and where it did not finish", () => {
-    const found = { dag_id: "d", end: "2026-11-20T12:00:00Z", errors: 0, failures: [], files: 71, run_id: "r", start: null, state: "success", task_id: "verify", urls: 1, warnings: 0 } satisfies VerificationRun;
-    show(<Verified found={found} />);
+    show(<Verified found={verified()} />);
     expect(screen.getByText("71 files with 1 URL verified, no issues.")).toBeTruthy();
     cleanup();
-    show(<Verified found={{ ...found, files: null, state: "failed" }} />);
+    show(<Verified found={verified({ files: null, state: "failed" })} />);
     expect(screen.getByText(/Did not finish/u)).toBeTruthy();
   });
 });

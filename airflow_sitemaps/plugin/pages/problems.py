@@ -40,7 +40,8 @@ class Problem(StrictModel):
 
     ``kind`` is a stable name, for tests and styles; ``title`` is one sentence without a full stop; ``permits`` let one
     run pass; ``failed_tasks`` have logs with details; ``dag_id`` is empty for no link; ``sections`` are those that it
-    concerns, none for the whole sitemap; ``questions`` are the runs in which Airflow asks a person about it.
+    concerns, none for the whole sitemap; ``questions`` are the runs in which Airflow asks a person about it;
+    ``store_run`` is a blocked run in the store, which holds what it would have published.
     """
 
     severity: Severity
@@ -53,6 +54,7 @@ class Problem(StrictModel):
     run_id: str = ""
     failed_tasks: Sequence[FailedTask] = ()
     questions: Sequence[AskingRun] = ()
+    store_run: str = ""
     sections: Annotated[Sequence[str], Field(exclude=True)] = ()
 
 
@@ -113,7 +115,7 @@ def _refused(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> P
         title=_title(snapshot, outcome, names, "blocked by a safety check", named),
         detail=_joined([*said, _live(snapshot, outcome, names)]),
         next_step=ANSWER if outcome.questions else CHECK_DATA,
-        questions=outcome.questions,
+        **attributes(outcome, "questions", "store_run"),
         permits=[refusal.permit for refusal in refusals if refusal.permit],
         sections=names,
     )

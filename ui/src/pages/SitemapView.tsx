@@ -1,7 +1,7 @@
 /** One sitemap: is it fresh, whole and sound, by section? What needs attention, and, folded, everything else. */
 
 import { Box, Button, Flex, Grid, HStack, Heading, Table, Text } from "@chakra-ui/react";
-import { type ReactNode, useEffect, useMemo, useState } from "react";
+import { type ReactNode, useCallback, useEffect, useMemo, useState } from "react";
 import { useNavigate } from "react-router-dom";
 
 import { type ApiError, address, post, useGet } from "../api";
@@ -13,7 +13,7 @@ import { ChangesPreview } from "../parts/ChangesPreview";
 import { Chart, type ChartPoint } from "../parts/charts";
 import { FindUrl } from "../parts/FindUrl";
 import { GuardHistory } from "../parts/GuardHistory";
-import { Drift, Gauges, Issues, type Fact, Facts, Number as Figure, Sections, Stages, Verified, Wide, shardChanges } from "../parts/report";
+import { Drift, Gauges, Issues, type Fact, Facts, Number as Figure, Sections, Stages, Verified, Wide, inUnit, shardChanges } from "../parts/report";
 import { Runs } from "../parts/Runs";
 import { SectionStates, affected } from "../parts/SectionStates";
 import { ShardMap } from "../parts/ShardMap";
@@ -60,7 +60,7 @@ const ProblemLine = ({ problem, acting }: { problem: Problem; acting: Acting }) 
           ))}
           <Logs inAlert dagId={problem.dag_id} runId={problem.run_id} tasks={problem.failed_tasks} />
           {redated(problem.permits).length > 0 && <Act acting={acting} request={{ action: "keep", sections: redated(problem.permits) }} label={`Keep the dates of ${redated(problem.permits).map(visible).join(", ")}`} />}
-          {problem.permits.length > 0 && <Act acting={acting} request={{ action: "allow", permits: problem.permits }} label={overrideLabel(problem.permits)} />}
+          {problem.permits.length > 0 && <Act acting={acting} request={{ action: "allow", permits: problem.permits, run: problem.store_run }} label={overrideLabel(problem.permits)} />}
         </HStack>
       )}
       {problem.severity !== "error" && detail && (
@@ -198,7 +198,7 @@ const Head = ({ page, acting, trail, asOf, reload }: { page: SitemapPage; acting
         <ActivityBadges line={page} />
       </HStack>
       <Text fontSize="sm" data-testid="verdict-reason">
-        {verdictText(page)} {page.verified_at ? <>Last verified <Age at={page.verified_at} />.</> : "Never verified."}
+        {verdictText(page)} {page.verified_at ? <>Last passed verification <Age at={page.verified_at} />.</> : page.verification ? "No verification has passed." : "Never verified."}
         {page.archived_by && ` Archived by ${visible(page.archived_by)}.`}
       </Text>
       <Files page={page} />
@@ -407,10 +407,9 @@ const issuesText = (page: SitemapPage): string => {
   return parts.filter(Boolean).join(", ") || "None";
 };
 
-const fullest = (gauges: Gauge[]): string => {
-  const gauge = gauges[0];
-  return gauge ? `${visible(gauge.name)}: ${percent(gauge.used, gauge.limit)} of ${count(gauge.limit)}` : "";
-};
+const GAUGES = 13;
+
+const fullest = (gauge: Gauge | undefined): string => (gauge ? `${visible(gauge.name)}: ${percent(gauge.used, gauge.limit)} of ${inUnit(gauge.limit, gauge.unit)}` : "");
 
 const nextText = (page: SitemapPage): ReactNode => {
   const next = page.dags.map(({ next_run }) => next_run).filter((at) => at !== null);
@@ -422,6 +421,7 @@ const nextText = (page: SitemapPage): ReactNode => {
 const Published = ({ page, acting, stamp, inMap }: { page: SitemapPage; acting: Acting; stamp: string; inMap: boolean }) => {
   const { report, asset } = page;
   const issues = sum(report.rows_dropped) + sum(report.fields_fixed);
+  const gauges = [...page.gauges].sort((one, other) => other.used / other.limit - one.used / one.limit);
   return (
     <>
       <Fold id="history" title="History" gist="URLs, files, rows and time of each run">
@@ -456,8 +456,9 @@ const Published = ({ page, acting, stamp, inMap }: { page: SitemapPage; acting: 
         <Issues issues={page.issues} />
         {page.shortened.includes("samples") && <Note>The samples did not fit into the event; the publishing task’s log has them.</Note>}
       </Fold>
-      <Fold id="limits" title="Protocol limits" gist={fullest(page.gauges)}>
-        <Gauges gauges={page.gauges.slice(0, 13)} />
+      <Fold id="limits" title="Protocol limits" gist={fullest(gauges[0])}>
+        <Gauges gauges={gauges.slice(0, GAUGES)} />
+        {gauges.length > GAUGES && <Note mt={3}>The fullest {count(GAUGES)} are shown; {count(gauges.length - GAUGES)} more are less full.</Note>}
       </Fold>
       <Fold id="drift" title="External changes" gist={report.drift.length ? counted(report.drift.length, "file") : "None at last publish"}>
         <Drift drift={report.drift} at={page.event_at} />
@@ -470,11 +471,17 @@ export const SitemapView = ({ asset, trail = false }: { asset: string; trail?: b
   const { data: page, error, asOf, reload } = useGet<SitemapPage>("sitemap", { asset }, (latest) => (latest?.activity ? 4_000 : 20_000));
   const acting = useActions(asset, page?.actions ?? [], reload, (request) => {
     if (!page?.generation || (request.action !== "rollback" && request.action !== "allow")) return null;
-    return <ChangesPreview asset={asset} from={page.generation} to={request.generation} />;
+    if (request.action === "allow" && !request.run) return <Note>The blocked run did not record what it would publish. “Plan the next run” shows what would change.</Note>;
+    return <ChangesPreview asset={asset} from={page.generation} to={request.generation} run={request.run} />;
   });
   const [planned, setPlanned] = useParam("plan");
   const [shard] = useParam("shard");
   const [compared] = useParam("compare");
+  const [ends, setEnds] = useState(0);
+  const onEnd = useCallback(() => {
+    setEnds((before) => before + 1);
+    reload();
+  }, [reload]);
   useTitle(page && trail ? nameOf(page) : undefined);
   if (!page) {
     return (
@@ -485,13 +492,13 @@ export const SitemapView = ({ asset, trail = false }: { asset: string; trail?: b
     );
   }
   const isPublished = page.generation > 0 || page.at !== null;
-  const stamp = `${page.at ?? ""} ${page.run_id}`;
+  const stamp = `${page.at ?? ""} ${page.run_id} ${page.generation}`;
   return (
     <>
       {acting.dialog}
       <Head page={page} acting={acting} trail={trail} asOf={asOf} reload={reload} />
       {error && <Failure error={error} retry={reload} asOf={asOf} />}
-      {acting.started && <Started key={acting.started.run_id} started={acting.started} onEnd={reload} />}
+      {acting.started && <Started key={acting.started.run_id} started={acting.started} onEnd={onEnd} />}
       {isPublished && <Facts facts={factsOf(page)} />}
       <Problems problems={page.problem_list.filter(({ severity }) => severity !== "info")} label="Needs attention" acting={acting} />
       {compared && (
@@ -508,7 +515,7 @@ export const SitemapView = ({ asset, trail = false }: { asset: string; trail?: b
       {isPublished && <FindUrl asset={asset} />}
       <Flex direction="column" gap={2}>
         <Fold id="runs" title="Runs" open={!isPublished} gist={page.run_id && <>Last: {<State state={page.result} />}</>}>
-          <Runs asset={asset} stamp={stamp} />
+          <Runs asset={asset} stamp={`${stamp} ${page.activity} ${ends}`} />
         </Fold>
         {isPublished && <Published page={page} acting={acting} stamp={stamp} inMap={shard !== undefined} />}
         <Fold id="next" title="Next run" gist={nextText(page)} aside={<Act acting={acting} request={{ action: "plan" }} />} open={planned !== undefined || acting.started?.action === "plan"}>

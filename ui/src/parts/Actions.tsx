@@ -15,6 +15,8 @@ export interface ActionRequest {
   shards?: string[];
   permits?: string[];
   generation?: number;
+  /** The blocked run that an override is about, in the store. It is not sent. */
+  run?: string;
 }
 
 const NAMES: Record<ActionName, string> = {
@@ -70,7 +72,7 @@ export const useActions = (asset: string, actions: AvailableAction[], onStarted:
     setBusy(true);
     setError(undefined);
     try {
-      const run = await post<{ dag_id: string; run_id: string }>("actions", { ...request, asset });
+      const run = await post<{ dag_id: string; run_id: string }>("actions", { ...request, asset, run: undefined });
       setStarted({ ...run, action: request.action });
       setWish(undefined);
       onStarted();

@@ -354,7 +354,7 @@ export const Verified = ({ found, link = false }: { found: VerificationRun; link
   );
 };
 
-const inUnit = (value: number, unit: string) => (unit === "bytes" ? bytes(value) : `${count(value)} ${unit}`);
+export const inUnit = (value: number, unit: string) => (unit === "bytes" ? bytes(value) : `${count(value)} ${unit}`);
 
 export const Gauges = ({ gauges }: { gauges: Gauge[] }) => (
   <Grid templateColumns="repeat(auto-fill, minmax(min(100%, 17rem), 1fr))" gap={5}>
