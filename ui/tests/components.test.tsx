@@ -6,6 +6,7 @@ import { MemoryRouter } from "react-router-dom";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 
 import { TIME_OUT_MS } from "../src/api";
+import { DagTab } from "../src/pages/DagTab";
 import { RunTab } from "../src/pages/RunTab";
 import { SitemapList, nameOf, summary } from "../src/pages/SitemapList";
 import { SitemapView, verdictText } from "../src/pages/SitemapView";
@@ -97,6 +98,15 @@ describe("the list", () => {
     expect(screen.getByLabelText<HTMLSelectElement>("State").value).toBe("failing");
     expect(screen.getByRole("link", { name: "Export CSV" }).getAttribute("href")).toContain("sitemaps.csv?");
     expect(screen.getByTestId("as-of").textContent).toMatch(/^As of /u);
+  });
+
+  it("goes to the last page from one past the end, and ignores states and columns that do not exist", async () => {
+    const fetched = responding({ ...answer([line()]), total: 101 });
+    vi.stubGlobal("fetch", fetched);
+    show(<SitemapList />, "/plugin/sitemaps?page=7&state=bogus&sort=bogus");
+    await waitFor(() => expect(fetched.mock.calls.map(([url]) => Object.fromEntries(new URL(url).searchParams))).toEqual([{ limit: "100", offset: "600" }, { limit: "100", offset: "100" }]));
+    expect(new URLSearchParams(globalThis.location.search).get("page")).toBe("2");
+    expect(await screen.findByText("101–101 of 101")).toBeTruthy();
   });
 
   it("keeps the focus while the search changes the address", async () => {
@@ -716,5 +726,17 @@ describe("an action", () => {
     show(<Started started={{ action: "run", dag_id: "shop", run_id: "r1" }} onEnd={() => undefined} />);
     await waitFor(() => expect(screen.getByTestId("started").textContent).toContain("Run now: state unknown"));
     expect(screen.getByTestId("started").textContent).toContain("You may not see this run.");
+  });
+});
+
+describe("the tab of a DAG with several sitemaps", () => {
+  it("takes nothing of one sitemap to the next", async () => {
+    vi.stubGlobal(
+      "fetch",
+      vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("api/sitemap?") ? page() : { sitemaps: [line(), line({ asset: "s3://b", index_url: "https://b.example/sitemap.xml" })] }), { headers: { "Content-Type": "application/json" } })),
+    );
+    show(<DagTab dagId="shop" />, "/dags/shop/plugin/sitemap?plan=shop%2Fr1&shard=a%3A1&compare=r2&open=runs");
+    fireEvent.click(await screen.findByRole("button", { name: /b\.example/u }));
+    expect(Object.fromEntries(new URLSearchParams(globalThis.location.search))).toEqual({ asset: "s3://b", open: "runs" });
   });
 });

@@ -5,15 +5,15 @@ import { HStack } from "@chakra-ui/react";
 import { useGet } from "../api";
 import { visible } from "../format";
 import { Failure, Note, Option, Page, VerdictBadge, Waiting } from "../parts/basics";
-import { useParam } from "../search";
+import { useSearch } from "../search";
 import type { DagSitemaps } from "../types";
 import { nameOf } from "./SitemapList";
 import { SitemapView } from "./SitemapView";
 
 export const DagTab = ({ dagId }: { dagId: string }) => {
   const { data, error, asOf, reload } = useGet<DagSitemaps>(`dags/${encodeURIComponent(dagId)}/sitemaps`, {}, () => 20_000);
-  const [named, setNamed] = useParam("asset");
-  const asset = data?.sitemaps.find((line) => line.asset === named)?.asset ?? data?.sitemaps[0]?.asset;
+  const search = useSearch();
+  const asset = data?.sitemaps.find((line) => line.asset === search.value("asset"))?.asset ?? data?.sitemaps[0]?.asset;
   return (
     <Page>
       {error && <Failure error={error} retry={reload} asOf={asOf} />}
@@ -21,7 +21,7 @@ export const DagTab = ({ dagId }: { dagId: string }) => {
       {data && data.sitemaps.length > 1 && (
         <HStack role="group" aria-label="Sitemaps of this DAG" wrap="wrap">
           {data.sitemaps.map((line) => (
-            <Option key={line.asset} size="sm" chosen={line.asset === asset} onClick={() => setNamed(line.asset)}>
+            <Option key={line.asset} size="sm" chosen={line.asset === asset} onClick={() => search.change({ asset: line.asset, compare: "", plan: "", shard: "" })}>
               {visible(nameOf(line))} <VerdictBadge state={line.state} reason={line.reason} />
             </Option>
           ))}

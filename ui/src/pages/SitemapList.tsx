@@ -102,6 +102,11 @@ const SORTS = [
   ["dropped", "Rows dropped"],
 ] as const;
 
+const STATES: [string, string][] = [...Object.entries(VERDICTS).map(([state, { text }]): [string, string] => [state, text]), ["running", "Running or queued"], ["paused", "Paused"]];
+
+/** What the address says, if it is one of these; the API refuses others. */
+const oneOf = (options: readonly (readonly [string, string])[], value: string): string => (options.some(([option]) => option === value) ? value : "");
+
 /** What the list shows, as the address has it; another filter begins at the first page. */
 const useQuery = (): Search => {
   const search = useSearch();
@@ -129,11 +134,10 @@ const Filters = ({ answer, query, csv }: { answer: Answer; query: ReturnType<typ
     const timer = setTimeout(() => query.change({ search: text }), 300);
     return () => clearTimeout(timer);
   });
-  const states = [...Object.entries(VERDICTS).map(([state, { text: name }]): [string, string] => [state, name]), ["running", "Running or queued"], ["paused", "Paused"]] as [string, string][];
   return (
     <Flex gap={2} wrap="wrap" align="center" role="search">
       <Input size="sm" type="search" width="16em" maxW="100%" placeholder="Search address or DAG" aria-label="Search address or DAG" value={text} onChange={(event) => setText(event.currentTarget.value)} />
-      <Choice label="State" value={query.value("state")} options={states} onChange={(state) => query.change({ state })} />
+      <Choice label="State" value={query.value("state")} options={STATES} onChange={(state) => query.change({ state })} />
       <Choice label="DAG" value={query.value("dag")} options={answer.dags.map((dag) => [dag, visible(dag)])} onChange={(dag) => query.change({ dag })} />
       {answer.tags.length > 0 && <Choice label="Tag" value={query.value("tag")} options={answer.tags.map((tag) => [tag, visible(tag)])} onChange={(tag) => query.change({ tag })} />}
       <Choice
@@ -199,8 +203,10 @@ const Table_ = ({ answer, query }: { answer: Answer; query: ReturnType<typeof us
   </Box>
 );
 
+const lastPage = ({ total }: Answer): number => Math.max(1, Math.ceil(total / AT_ONCE));
+
 const Pages = ({ answer, page, query }: { answer: Answer; page: number; query: ReturnType<typeof useQuery> }) => {
-  const last = Math.max(1, Math.ceil(answer.total / AT_ONCE));
+  const last = lastPage(answer);
   if (last === 1) return null;
   return (
     <HStack gap={3} as="nav" aria-label="Pages of the list">
@@ -235,11 +241,15 @@ export const SitemapList = () => {
     dag: query.value("dag"),
     descending: query.value("descending") === "true",
     search: query.value("search"),
-    sort: query.value("sort"),
-    state: query.value("state"),
+    sort: oneOf(SORTS, query.value("sort")),
+    state: oneOf(STATES, query.value("state")),
     tag: query.value("tag"),
   };
   const { data, error, asOf, reload } = useGet<Answer>("sitemaps", { ...filter, limit: AT_ONCE, offset: (page - 1) * AT_ONCE }, () => 15_000, true);
+  const last = data ? lastPage(data) : page;
+  useEffect(() => {
+    if (page > last) query.change({ page: String(last) });
+  });
   const isEmpty = data && data.totals.sitemaps + data.totals.archived === 0;
   return (
     <Page position={`list ${query.params.toString()}`} ready={data !== undefined}>
