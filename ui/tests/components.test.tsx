@@ -19,7 +19,7 @@ import { Chart } from "../src/parts/charts";
 import { FindUrl } from "../src/parts/FindUrl";
 import { Runs } from "../src/parts/Runs";
 import { SectionStates, worstFirst } from "../src/parts/SectionStates";
-import { Drift, Issues, Sections, Verified, shardChanges } from "../src/parts/report";
+import { Drift, Issues, Plan, Sections, Verified, shardChanges } from "../src/parts/report";
 import type { AnnouncementRow, CoverageRow, RunRow, SitemapLine, SitemapList as Answer, VerificationRun } from "../src/types";
 import { line, page, reported, section } from "./fixtures";
 
@@ -376,6 +376,15 @@ describe("the changes before an action", () => {
     expect(screen.getByRole("link", { name: "Export CSV" }).getAttribute("href")).toContain("sitemap/changes.csv?asset=s3");
   });
 
+  it("count one as one", async () => {
+    const [section] = changes.sections;
+    vi.stubGlobal("fetch", responding({ ...changes, sections: [{ ...section, files_removed: 0 }], urls: { ...changes.urls, added: 1 } }));
+    show(<ChangesPreview asset="s3://a" from={7} />);
+    const shown = await screen.findByTestId("changes");
+    expect(shown.textContent).toContain("1 file differs");
+    expect(shown.textContent).toContain("1 URL added, 2,400 removed");
+  });
+
   it("say why there are none", async () => {
     vi.stubGlobal("fetch", responding({ unavailable: "Generation 1 is not kept any more." }));
     show(<ChangesPreview asset="s3://a" from={7} to={1} />);
@@ -446,6 +455,13 @@ describe("the report", () => {
 
   const issue = (rule: string, result: string, samples: string[]) => ({ result, rows: 2, rule, samples, section: "news", text: "an image has a URL" });
 
+  it("names the files that a plan puts again without reading a row", () => {
+    const lines = ["run r1, on generation 2", "section products: 1,200 rows in 30 ranges", "  drift: products-00002.xml.gz: another program wrote it", "section old: retired, its files leave the index", "0 batches to read 0 rows"];
+    show(<Plan plan={{ base_generation: 2, batches: 0, changes: true, key: null, lines, more_lines: 0, rows_to_read: 0, sections: {}, warnings: [] }} />);
+    expect(screen.getByText("No rows to read, but files to write (based on generation 2).")).toBeTruthy();
+    expect(screen.getAllByRole("listitem").map((item) => item.textContent)).toEqual(["products-00002.xml.gz: another program wrote it", "Section old: retired, its files leave the index"]);
+  });
+
   it("says what happened to rows that broke a rule", () => {
     show(<Issues issues={[issue("image", "Field removed", ["<b>x</b> (key 4)"]), issue("news-age", "Left out", [])]} />);
     expect(screen.getByText("Left out")).toBeTruthy();
@@ -501,6 +517,24 @@ describe("the search for a URL", () => {
     const shown = await screen.findByTestId("url-result");
     expect(shown.textContent).toContain("Not found in the shards that were read");
     expect(shown.textContent).toContain("400 of 10,000 shards read. 9,600 files were not read.");
+  });
+
+  it("shows an answer only for the URL that it is about", async () => {
+    const { answers } = waiting();
+    show(<FindUrl asset="s3://a" />);
+    const input = screen.getByLabelText("URL to find");
+    const search = (url: string) => {
+      fireEvent.change(input, { target: { value: url } });
+      fireEvent.click(screen.getByRole("button", { name: "Find URL" }));
+    };
+    search("https://a.example/1");
+    const result = { asset: "s3://a", complete: true, generation: 7, listed: true, matches: [], note: "", shards_read: 1, shards_total: 1, url: "https://a.example/1" };
+    answers[0]?.({ note: "", results: [result] });
+    expect((await screen.findByTestId("url-result")).textContent).toContain("1 of 1 shard read.");
+    search("https://a.example/2");
+    fireEvent.change(input, { target: { value: "https://a.example/3" } });
+    await act(async () => answers[1]?.({ note: "", results: [result] }));
+    expect(screen.queryByTestId("url-result")).toBeNull();
   });
 
   it("says since when it is listed, and when it changed", async () => {

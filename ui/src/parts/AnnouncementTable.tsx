@@ -4,7 +4,7 @@ import { Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
 
 import { useGet } from "../api";
-import { count, counted, sentence, visible } from "../format";
+import { counted, sentence, visible } from "../format";
 import { logOf } from "../routes";
 import type { AnnouncementRow, Announcements } from "../types";
 import { Age, Inner, More, Note, State, When, settled } from "./basics";
@@ -43,8 +43,8 @@ const File = ({ file }: { file: Submitted }) => (
   <Note fontSize="xs">
     {visible(file.url ?? "")}
     {file.status === undefined ? "" : `: status ${file.status}`}
-    {file.discovered === undefined ? "" : `: ${count(file.discovered)} URLs discovered, ${count(file.errors ?? 0)} errors, last read `}
-    {file.feed === undefined ? "" : `: ${visible(file.feed)}, ${count(file.urls ?? 0)} URLs, last read `}
+    {file.discovered === undefined ? "" : `: ${counted(file.discovered, "URL")} discovered, ${counted(file.errors ?? 0, "error")}, last read `}
+    {file.feed === undefined ? "" : `: ${visible(file.feed)}, ${counted(file.urls ?? 0, "URL")}, last read `}
     {file.last_read === undefined ? "" : file.last_read ? <When at={file.last_read} /> : "never"}
   </Note>
 );

@@ -65,16 +65,18 @@ export const ChangesPreview = ({ asset, from, to, run }: ChangesPreviewProps) =>
       <Text fontWeight="semibold" fontSize="sm">
         {titleOf(data)}
       </Text>
-      {data.sections.map((section) => (
-        <Text key={section.section} fontSize="sm" overflowWrap="anywhere">
-          {visible(section.section)}: {count(section.urls_before)} → {counted(section.urls_after, "URL")} ({signed(section.urls_after - section.urls_before)}),{" "}
-          {counted(section.files_added + section.files_changed + section.files_removed, "file")} differ
-        </Text>
-      ))}
+      {data.sections.map((section) => {
+        const files = section.files_added + section.files_changed + section.files_removed;
+        return (
+          <Text key={section.section} fontSize="sm" overflowWrap="anywhere">
+            {visible(section.section)}: {count(section.urls_before)} → {counted(section.urls_after, "URL")} ({signed(section.urls_after - section.urls_before)}), {counted(files, "file")} {files === 1 ? "differs" : "differ"}
+          </Text>
+        );
+      })}
       {data.urls && (
         <>
           <Text fontSize="sm">
-            {count(data.urls.added)} URLs added, {count(data.urls.removed)} removed, {count(data.urls.changed)} changed
+            {counted(data.urls.added, "URL")} added, {count(data.urls.removed)} removed, {count(data.urls.changed)} changed
           </Text>
           <Samples title="URLs added" urls={data.urls.added_samples} total={data.urls.added} ages={data.urls.ages} />
           <Samples title="URLs removed" urls={data.urls.removed_samples} total={data.urls.removed} ages={data.urls.ages} />

@@ -4,7 +4,7 @@ import { Box, Button, Flex, Input, Spinner, Text } from "@chakra-ui/react";
 import { type FormEvent, useState } from "react";
 
 import { type ApiError, get } from "../api";
-import { count, visible } from "../format";
+import { count, counted, visible } from "../format";
 import { pageOf } from "../routes";
 import type { FoundEntry, SearchResult, UrlSearches } from "../types";
 import { Age, Failure, Inner, Message, Note, Outer } from "./basics";
@@ -50,7 +50,7 @@ const Result = ({ result, linked }: { result: SearchResult; linked: boolean }) =
       <Match key={index} match={match} />
     ))}
     <Text fontSize="sm">
-      {count(result.shards_read)} of {count(result.shards_total)} shards read. {visible(result.note)}
+      {count(result.shards_read)} of {counted(result.shards_total, "shard")} read. {visible(result.note)}
     </Text>
   </Message>
 );
@@ -58,38 +58,39 @@ const Result = ({ result, linked }: { result: SearchResult; linked: boolean }) =
 /** A search in one sitemap, or in every sitemap that serves the URL's host. */
 export const FindUrl = ({ asset }: { asset?: string }) => {
   const [url, setUrl] = useState("");
-  const [answer, setAnswer] = useState<UrlSearches>();
-  const [error, setError] = useState<ApiError>();
+  const [answer, setAnswer] = useState<{ url: string; found?: UrlSearches; error?: ApiError }>();
   const [busy, setBusy] = useState(false);
+  const wanted = url.trim();
   const search = async (event: FormEvent) => {
     event.preventDefault();
-    if (!url.trim()) return;
+    if (!wanted) return;
     setBusy(true);
-    setError(undefined);
     setAnswer(undefined);
     try {
-      setAnswer(await get<UrlSearches>("find", { asset: asset ?? "", url: url.trim() }));
+      setAnswer({ found: await get<UrlSearches>("find", { asset: asset ?? "", url: wanted }), url: wanted });
     } catch (failed) {
-      setError(failed as ApiError);
+      setAnswer({ error: failed as ApiError, url: wanted });
     } finally {
       setBusy(false);
     }
   };
+  // An answer stands only below the URL that it is about.
+  const { found, error } = answer?.url === wanted ? answer : {};
   return (
     <Flex direction="column" gap={2}>
       <Flex asChild gap={2} wrap="wrap" align="center">
         <form onSubmit={(event) => void search(event)}>
           <Input size="sm" flex="1" minW="12em" maxW="44em" placeholder="Is this URL in the sitemap? https://…" aria-label="URL to find" value={url} onChange={(event) => setUrl(event.currentTarget.value)} />
-          <Button size="sm" variant="outline" type="submit" disabled={busy || !url.trim()}>
+          <Button size="sm" variant="outline" type="submit" disabled={busy || !wanted}>
             {busy && <Spinner size="xs" />} Find URL
           </Button>
         </form>
       </Flex>
       {error && <Failure error={error} />}
-      {answer?.results.map((result) => (
+      {found?.results.map((result) => (
         <Result key={result.asset} result={result} linked={asset === undefined} />
       ))}
-      {answer?.note && <Note>{visible(answer.note)}</Note>}
+      {found?.note && <Note>{visible(found.note)}</Note>}
     </Flex>
   );
 };

@@ -379,6 +379,18 @@ export const Gauges = ({ gauges }: { gauges: Gauge[] }) => (
   </Grid>
 );
 
+const Lines = ({ lines }: { lines: string[] }) =>
+  lines.length > 0 && (
+    <Flex as="ul" direction="column" gap={1} ps={5} fontSize="sm">
+      {lines.slice(0, 50).map((line, index) => (
+        <Text as="li" key={index} overflowWrap="anywhere">
+          {sentence(visible(line))}
+        </Text>
+      ))}
+      {lines.length > 50 && <Note>{count(lines.length - 50)} more; the task’s log has them all.</Note>}
+    </Flex>
+  );
+
 /** Files that were modified outside Airflow, as the last publish found them. */
 export const Drift = ({ drift, at }: { drift: string[]; at: string | null }) => (
   <>
@@ -392,16 +404,7 @@ export const Drift = ({ drift, at }: { drift: string[]; at: string | null }) => 
       )}
       .
     </Text>
-    {drift.length > 0 && (
-      <Flex as="ul" direction="column" gap={1} ps={5} fontSize="sm">
-        {drift.slice(0, 50).map((line, index) => (
-          <Text as="li" key={index} overflowWrap="anywhere">
-            {visible(line)}
-          </Text>
-        ))}
-        {drift.length > 50 && <Note>{count(drift.length - 50)} more; the task’s log has them all.</Note>}
-      </Flex>
-    )}
+    <Lines lines={drift} />
   </>
 );
 
@@ -413,12 +416,14 @@ const listed = (counts: Counts): string =>
 const planSummary = (plan: PlanNumbers): string => {
   const base = plan.base_generation ? `based on generation ${count(plan.base_generation)}` : "first build";
   if (!plan.changes) return `Nothing changed (${base}): nothing to write.`;
+  if (!plan.rows_to_read) return `No rows to read, but files to write (${base}).`;
   return `${counted(plan.rows_to_read, "row")} to read in ${counted(plan.batches, "batch")} (${base}).`;
 };
 
 export const Plan = ({ plan }: { plan: PlanNumbers }) => (
   <Flex direction="column" gap={3}>
     <Text>{planSummary(plan)}</Text>
+    {!plan.rows_to_read && <Lines lines={plan.lines.filter((line) => /^ *drift: |: retired, /u.test(line)).map((line) => line.replace(/^ *drift: /u, ""))} />}
     <Wide
       label="The plan by section"
       names={[
