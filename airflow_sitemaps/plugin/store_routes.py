@@ -124,9 +124,7 @@ async def kept_generations(request: Request, sitemap: DetachedSitemap) -> Respon
 
 def pair_of(
     from_generation: Annotated[int | None, Query(ge=1)] = None,
-    to_generation: Annotated[
-        int | None, Query(ge=1, description="Without it: what the last run would publish, if blocked")
-    ] = None,
+    to_generation: Annotated[int | None, Query(ge=1, description="Default: what a blocked run would publish")] = None,
     run: Annotated[
         str, Query(pattern=r"^[A-Za-z0-9_-]{0,100}$", description="A blocked or staged run to compare")
     ] = "",

@@ -40,8 +40,7 @@ class Problem(StrictModel):
 
     ``kind`` is a stable name, for tests and styles; ``title`` is one sentence without a full stop; ``permits`` let one
     run pass; ``failed_tasks`` have logs with details; ``dag_id`` is empty for no link; ``sections`` are those that it
-    concerns, none for the whole sitemap; ``questions`` are the runs in which Airflow asks a person about it;
-    ``store_run`` is a blocked run in the store, which holds what it would have published.
+    concerns, none for the whole sitemap; ``questions`` are runs that ask a person; ``store_run`` has what was blocked.
     """
 
     severity: Severity
