@@ -292,12 +292,12 @@ describe("the page of one sitemap", () => {
   });
 
   it("shows the fullest limits first, and how many more there are", async () => {
-    const gauge = (name: string, used: number) => ({ limit: 100, limit_note: "", name, next_step: "", source: "", unit: "files", used, warns: false });
-    await opened({ gauges: [gauge("Files in the index", 1), ...Array.from({ length: 14 }, (_, index) => gauge(`section ${index}`, index + 10))] }, "/plugin/sitemaps?open=limits");
+    const gauge = (name: string, used: number) => ({ limit: 100, limit_note: "", name, next_step: "", source: "", unit: name.endsWith("URLs") ? "URLs" : "files", used, warns: false });
+    await opened({ gauges: [gauge("Files in the index", 1), gauge("full of URLs", 100), ...Array.from({ length: 14 }, (_, index) => gauge(`section ${index}`, index + 10))] }, "/plugin/sitemaps?open=limits");
     const limits = screen.getByRole("region", { name: "Protocol limits" });
     expect(limits.querySelector("summary")?.textContent).toContain("section 13: 23 % of 100 files");
-    expect(limits.textContent).not.toContain("Files in the index");
-    expect(limits.textContent).toContain("2 more are less full");
+    expect(limits.textContent).not.toMatch(/Files in the index|full of URLs/u);
+    expect(limits.textContent).toContain("3 more are not shown.");
   });
 
   it("loads the runs again when the generation or the activity changes", async () => {

@@ -409,6 +409,9 @@ const issuesText = (page: SitemapPage): string => {
 
 const GAUGES = 13;
 
+/** For the order: the fullest first, but last the files' URLs, of which a file is meant to be full. */
+const useOf = ({ used, limit, unit }: Gauge): number => used / limit + (unit === "URLs" ? 0 : 2);
+
 const fullest = (gauge: Gauge | undefined): string => (gauge ? `${visible(gauge.name)}: ${percent(gauge.used, gauge.limit)} of ${inUnit(gauge.limit, gauge.unit)}` : "");
 
 const nextText = (page: SitemapPage): ReactNode => {
@@ -421,7 +424,7 @@ const nextText = (page: SitemapPage): ReactNode => {
 const Published = ({ page, acting, stamp, inMap }: { page: SitemapPage; acting: Acting; stamp: string; inMap: boolean }) => {
   const { report, asset } = page;
   const issues = sum(report.rows_dropped) + sum(report.fields_fixed);
-  const gauges = [...page.gauges].sort((one, other) => other.used / other.limit - one.used / one.limit);
+  const gauges = [...page.gauges].sort((one, other) => useOf(other) - useOf(one));
   return (
     <>
       <Fold id="history" title="History" gist="URLs, files, rows and time of each run">
@@ -458,7 +461,7 @@ const Published = ({ page, acting, stamp, inMap }: { page: SitemapPage; acting: 
       </Fold>
       <Fold id="limits" title="Protocol limits" gist={fullest(gauges[0])}>
         <Gauges gauges={gauges.slice(0, GAUGES)} />
-        {gauges.length > GAUGES && <Note mt={3}>The fullest {count(GAUGES)} are shown; {count(gauges.length - GAUGES)} more are less full.</Note>}
+        {gauges.length > GAUGES && <Note mt={3}>{count(gauges.length - GAUGES)} more are not shown.</Note>}
       </Fold>
       <Fold id="drift" title="External changes" gist={report.drift.length ? counted(report.drift.length, "file") : "None at last publish"}>
         <Drift drift={report.drift} at={page.event_at} />
