@@ -197,7 +197,9 @@ def test_verify_finds_a_spoilt_file_and_a_run_mends_it(published: Published, adm
     verify(published, page, "success")
     expect(result).to_contain_text("verified, no issues")
     expect(page.get_by_test_id("verdict").first).to_have_text("Healthy")
-    expect(page.get_by_test_id("verdict-reason")).to_contain_text(re.compile("Last passed verification (just now|.*min ago)"))
+    expect(page.get_by_test_id("verdict-reason")).to_contain_text(
+        re.compile("Last passed verification (just now|.*min ago)")
+    )
     expect(page.get_by_test_id("problem-invalid")).to_have_count(0)
 
     (published.site.home / "sites" / "shop" / "products-00002.xml.gz").write_bytes(b"spoilt")
