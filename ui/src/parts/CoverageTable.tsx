@@ -3,7 +3,7 @@
 import { Table, Text } from "@chakra-ui/react";
 
 import { useGet } from "../api";
-import { count, counted, percent, sum, visible } from "../format";
+import { count, counted, percent, visible } from "../format";
 import type { CoverageAnswer, CoverageRow } from "../types";
 import { Note, Outer, When, settled } from "./basics";
 import { Sparkline } from "./charts";
@@ -25,7 +25,7 @@ const Discovered = ({ row }: { row: CoverageRow }) => {
   const known = row.discovered_history.filter((number) => number !== null);
   return (
     <>
-      {count(sum(row.discovered))}
+      {count(row.discovered.web ?? 0)}
       {kinds.length > 0 && (
         <Note fontSize="xs">
           {kinds.map(([kind, number]) => `${count(number)} ${visible(kind)}`).join(", ")}
