@@ -565,7 +565,7 @@ describe("the search engines' side", () => {
   });
   const index = (changes: Partial<CoverageRow> = {}): CoverageRow => ({
     discovered: { news: 2, web: 75 },
-    discovered_history: [null, 50, 77],
+    discovered_history: [null, 50, 75],
     errors: 1,
     last_read: "2026-11-19T08:00:00Z",
     listed: 100,
