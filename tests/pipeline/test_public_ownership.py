@@ -364,3 +364,6 @@ def test_a_new_name_that_another_pipeline_has_is_refused_before_the_commit(setti
     rows.append(row(20))
     assert build(pipeline(store, "pages", clock, rows), clock=clock).result == "published"
     assert row(20)["loc"] in crawl(store.open()).locs()
+    adopted = build(pipeline(store, "pages", clock, rows, **settings), adopt=True, clock=clock)
+    assert adopted.result == "published"
+    assert store.public.objects[name].info.metadata[STATE_ID] != "another"

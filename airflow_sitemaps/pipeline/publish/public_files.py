@@ -141,13 +141,15 @@ def adopted_names(opened: OpenSitemap, manifest: Manifest | None, *, adopt: bool
         OwnershipError: The index belongs to another program, and the run was not started with ``adopt``.
     """
     sitemap, store = opened.sitemap, opened.store
-    if manifest is not None:
-        changed = _changed(store, manifest, look(store)) if adopt else ()
-        return tuple(name for name, info in changed if is_of_another(info, manifest))
+    if manifest is not None and not adopt:
+        return ()
     extras = sitemap.extra_names
     names = dict.fromkeys((store.index_name, *index_names(sitemap), *sorted(extras)))
     infos = {name: store.public.head(name) for name in names}
     present = {name: info for name, info in infos.items() if info is not None}
+    if manifest is not None:
+        changed = {**dict(_changed(store, manifest, look(store))), **present}
+        return tuple(name for name, info in changed.items() if is_of_another(info, manifest))
     if not adopt:
         _refuse(store, present, extras)
         return ()
