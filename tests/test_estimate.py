@@ -91,7 +91,7 @@ def test_the_shell_prints_a_table_and_json(capsys: pytest.CaptureFixture[str]) -
     document = json.loads(capsys.readouterr().out)
     assert [cost["workers"] for cost in document["costs"]] == [4, 4, 64, 64]
     assert document["costs"][0]["shards"] == 20_000
-    assert main(["estimate", "--rows", "0"]) == 1
+    assert main(["estimate", "--rows", "0"]) == 2
 
 
 def test_the_table_in_the_documentation_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,24 +66,27 @@ def adopt(arguments: argparse.Namespace) -> Answer:
     """Take over an address that holds another program's sitemap. Without ``--yes``, only explain what would be done."""
     is_complete, file = True, Path(arguments.difference or os.devnull)
     try:
-        file.open("a").close()  # before anything is published; an earlier list is kept until then
+        output = file.open("a", encoding="utf-8")  # before anything is published; an earlier list is kept until then
     except OSError as error:
         raise TargetError(f"--difference {file}: {error.strerror}") from None
-    with _progress(arguments) as progress:
+    with output, _progress(arguments) as progress:
         adoption = adopt_sitemap(_rendered(arguments), yes=arguments.yes, allow=_allowed(arguments), progress=progress)
+        try:
+            if file.is_file():
+                output.truncate(0)
+            output.writelines(f"{line}\n" for line in adoption.difference())
+            output.close()
+        except OSError as error:
+            is_complete = False
+            log.error("--difference %s: %s; the list of URLs is not complete", file, error.strerror)
     lines = [
         f"their sitemap lists {counted(adoption.theirs, 'URL')}, ours {adoption.ours:,}",
         f"{adoption.only_theirs:,} would be removed" + _shown(adoption.only_theirs_samples),
         f"{adoption.only_ours:,} would be new" + _shown(adoption.only_ours_samples),
         *(f"URLs that cannot be counted: {name}" for name in adoption.unread),
     ]
-    if arguments.difference:
-        try:
-            file.write_text("".join(f"{line}\n" for line in adoption.difference()), encoding="utf-8")
-            lines.append(f"all of them: {file}, '-' before a URL that would be removed, '+' before a new one")
-        except OSError as error:
-            is_complete = False
-            log.error("--difference %s: %s; the list of URLs is not complete", file, error.strerror)
+    if arguments.difference and is_complete:
+        lines.append(f"all of them: {file}, '-' before a URL that would be removed, '+' before a new one")
     document = asdict(replace(adoption, report=None, left=(), new=()))
     for name in ("report", "left", "new"):
         del document[name]

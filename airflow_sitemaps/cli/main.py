@@ -85,7 +85,8 @@ def _failed(error: Exception, out: TextIO, *, wants_json: bool) -> int:
         with suppress(BrokenPipeError):
             _print_json({"error": document}, out)
     if isinstance(error, SitemapError):
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        with suppress(BrokenPipeError):
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
     else:
         log.error("Unexpected error: %s", error, exc_info=error)
     return WRONG_USE if isinstance(error, TargetError) else FAILED

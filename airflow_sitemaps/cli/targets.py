@@ -113,9 +113,9 @@ def load_dag(target: str) -> Target:
 def sitemaps_of(dag: Any) -> dict[str, Sitemap]:
     """Return the sitemaps of a DAG by the ID of each task group, or by the task's ID if only tasks outside groups have it."""
     sitemaps: dict[str, Sitemap] = {}
-    for task in dag.tasks:
+    groups = {task: getattr(getattr(task, "task_group", None), "group_id", None) for task in dag.tasks}
+    for task, group in sorted(groups.items(), key=lambda each: not each[1]):
         sitemap = getattr(operator_of(task), "sitemap", None)
-        group = getattr(getattr(task, "task_group", None), "group_id", None)
         if sitemap is not None and (group or sitemap not in sitemaps.values()):
             sitemaps.setdefault(str(group or task.task_id), sitemap)
     return sitemaps

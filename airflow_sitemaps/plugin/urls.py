@@ -21,7 +21,6 @@ from airflow_sitemaps.plugin.readings import StrictModel, attributes
 from airflow_sitemaps.plugin.shard_map import live_map
 from airflow_sitemaps.plugin.state_reader import WAIT_S, StateFile, StateReader, StateUnavailableError
 from airflow_sitemaps.ports import ObjectStore
-from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
 
 MAX_SITEMAPS: Final = 5
@@ -76,16 +75,16 @@ async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *,
     two = asyncio.Semaphore(2)  # so that a search leaves threads to the other pages
     searches = [asyncio.ensure_future(_one(states, sitemap, url, two)) for sitemap in chosen[:MAX_SITEMAPS]]
     _, late = await asyncio.wait(searches, timeout=WAIT_S)
-    for one in searches:
-        if one in late:
-            one.cancel()
-            continue
+    for one in late:
+        one.cancel()
+    for sitemap, one in zip(chosen, searches, strict=False):
         try:
-            results.append(one.result())
+            if one in late:
+                notes.append(f"{sitemap.asset.uri} did not arrive within {WAIT_S:g} seconds; try again soon.")
+            else:
+                results.append(one.result())
         except StateUnavailableError as e:
             notes.append(str(e))
-    if late:
-        notes.append(f"{counted(len(late), 'search')} did not end within {WAIT_S:g} seconds; try again soon.")
     if len(chosen) > MAX_SITEMAPS:
         notes.append(f"{len(chosen) - MAX_SITEMAPS:,} further sitemaps serve this host; search on their pages.")
     return UrlSearches(results=results, note=" ".join(notes))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal
 
@@ -337,7 +337,7 @@ def _read_sitemap(entry: Any, findings: Findings) -> ReadEntry:
     for name in ("changefreq", "priority"):
         if getattr(read, name) is not None:
             findings.note("structure", f"line {read.line}: <{name}> does not belong in <sitemap>")
-    return read
+    return replace(read, changefreq=None, priority=None)
 
 
 def _read_item(item: Any, findings: Findings) -> ReadEntry:

@@ -29,7 +29,7 @@ MAX_BYTE_SIZE: Final = 512_000
 _LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
 _AGENT: Final = re.compile(r"(?i)((?:\A|(?<=[\r\n]))[ \t]*user[- ]?agent[ \t]*:[ \t]*)(\*(?![^\s#])|[\w-]*)[^\r\n]*")
 _NO_RULE: Final = re.compile(  # the names of rules have Protego's spellings
-    r"(?i)(?:\A|(?<=[\r\n]))(?![ \t]*(?:user[- ]?agent|allow|diss?all?ow|disallaw|diasllow)[ \t:])[^\r\n]+"
+    r"(?i)(?:\A|(?<=[\r\n]))(?![ \t\f\v]*(?:user[- ]?agent|allow|diss?all?ow|disallaw|diasllow)[ \t:])[^\r\n]+"
 )
 _KEPT_LINES: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 

@@ -175,7 +175,8 @@ def _check_extensions(entry: ReadEntry, master: RowContext, findings: Findings) 
         for broken in broken_urls:
             check = rule if broken == "loc-relative" else broken
             findings.note(check, f"line {entry.line}: {rule}: a URL breaks {broken}")
-        for name, written in chain.from_iterable(map(dict.items, records) if kind in ("news", "videos") else ()):
+        dated = [*records, *(video.get("tvshow", {}) for video in records)] if kind in ("news", "videos") else ()
+        for name, written in chain.from_iterable(each.items() for each in dated if isinstance(each, dict)):
             if name.endswith("_date") and lastmod.parse_or_none(written) and not _PUBLISHED_FORM.fullmatch(written):
                 findings.note(rule, f"line {entry.line}: {name} {written!r} is not W3C Datetime")
     for article in entry.extensions.get("news", ()):

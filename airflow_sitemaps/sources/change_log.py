@@ -215,10 +215,9 @@ def earlier(column: Column, text: str, overlap: timedelta) -> str | None:
         # Python 3.10 reads no other number of digits
         written = f"{day}T{hour}:{minute}:{second}.{fraction[:6]:0<6}{zone:+>3}:{zone_minutes}"
         begin = datetime.fromisoformat(written) - overlap
+        utc = begin.astimezone(timezone.utc)
     except (ValueError, OverflowError):
         return None
     if column.kind is Kind.DATE:
-        return begin.strftime("%Y-%m-%d")
-    if column.kind is Kind.ZONED:
-        begin = begin.astimezone(timezone.utc)
-    return begin.strftime("%Y-%m-%d %H:%M:%S.%f")
+        return begin.date().isoformat()
+    return (utc if column.kind is Kind.ZONED else begin).replace(tzinfo=None).isoformat(" ", "microseconds")

@@ -230,13 +230,16 @@ def test_a_search_ends_in_time_and_keeps_what_arrived(monkeypatch: pytest.Monkey
     monkeypatch.setattr(urls, "_search", one)
     monkeypatch.setattr(urls, "WAIT_S", 1.0)
     sitemaps: Any = [
-        SimpleNamespace(number=number, seconds=seconds, snapshot=SimpleNamespace(published=True), hosts={"content.example"})
+        SimpleNamespace(
+            number=number, seconds=seconds, asset=SimpleNamespace(uri=f"s3://{number}"), snapshot=SimpleNamespace(published=True), hosts={"content.example"})
         for number, seconds in enumerate((0, 0, 300, 300, 300))
     ]  # fmt: skip
     found = asyncio.run(search(StateReader(opened=lambda _: None), sitemaps, f"{BASE}p/1", everywhere=True))  # type: ignore[arg-type, return-value]
 
     assert [result.asset for result in found.results] == ["0"]
-    assert found.note == "down 3 searches did not end within 1 seconds; try again soon."
+    assert found.note == " ".join(
+        ["down", *(f"s3://{n} did not arrive within 1 seconds; try again soon." for n in (2, 3, 4))]
+    )
 
 
 def test_no_sitemap_serves_another_host(admin: Client, published: str) -> None:

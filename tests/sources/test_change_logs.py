@@ -289,7 +289,11 @@ def test_an_infinite_position_that_is_corrected_is_a_gap_once() -> None:
         (Kind.ZONED, "2026-11-27T22:22Z", "2026-11-27 21:22:00.000000"),
         (Kind.TIMESTAMP, "2026-11-27 22:22:43.", "2026-11-27 21:22:43.000000"),
         (Kind.DATE, "2026-11-27", "2026-11-26"),
-        *((kind, text, None) for kind in sorted(TIMES) for text in ("infinity", "0044-03-15 BC", "12026-01-01", "0001-01-01")),
+        *(
+            (kind, text, None)
+            for kind in sorted(TIMES)
+            for text in ("infinity", "0044-03-15 BC", "12026-01-01", "0001-01-01")
+        ),
     ],
 )
 def test_an_overlap_is_subtracted_from_the_text_of_every_database(kind: Kind, text: str, before: str | None) -> None:

@@ -101,7 +101,7 @@ export const useGet = <T>(path: string, params: Params = {}, everyMs?: (data: T 
       } catch (error) {
         if (controller.signal.aborted) return;
         const failure = error instanceof ApiError ? error : new ApiError(0, String(error));
-        setState((old) => (old.key === key ? { ...old, error: failure } : { error: failure, key }));
+        setState((old) => (old.key === key || keep ? { ...old, error: failure, key } : { error: failure, key }));
         if (failure.status !== 0 && failure.status < 500) return;
       }
       const wait = every.current?.(latest);
@@ -116,7 +116,7 @@ export const useGet = <T>(path: string, params: Params = {}, everyMs?: (data: T 
       controller.abort();
       clearTimeout(timer);
     };
-  }, [key, turn]);
+  }, [keep, key, turn]);
 
   const reload = useCallback(() => setTurn((old) => old + 1), []);
   const current = state.key === key;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 from pydantic import BeforeValidator
@@ -41,6 +41,10 @@ class FailedCheck(ForeignModel):
     count: Annotated[int, BeforeValidator(lambda value: max(1, integer(value)))] = 1
 
 
+CLOCKS: Final = timedelta(seconds=30)
+"""How far a worker's clock, which gives a task's start, may be behind that of the API server, which gives an event's time."""
+
+
 class VerificationRun(ForeignModel):
     """One run of a verification task.
 
@@ -75,7 +79,7 @@ class VerificationRun(ForeignModel):
     def is_of(self, published_at: datetime) -> bool:
         """Return whether the verification read what was published at a given time, or later."""
         began = self.start or self.end
-        return began is not None and began >= published_at
+        return began is not None and began + CLOCKS >= published_at
 
 
 def newest_ended(tasks: Iterable[TaskState], *, passed: bool = False) -> TaskState | None:

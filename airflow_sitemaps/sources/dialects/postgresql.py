@@ -64,8 +64,10 @@ SELECT MAX(total) FROM (SELECT SUM(common.share) AS total FROM pg_catalog.pg_cla
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   JOIN pg_catalog.pg_stats s ON s.schemaname = n.nspname AND s.tablename = c.relname AND s.attname = :column
   CROSS JOIN unnest(CAST(CAST(s.most_common_vals AS text) AS text[]), s.most_common_freqs) AS common (value, share)
-WHERE c.oid = to_regclass(:relation) AND common.value = ANY(:given) GROUP BY s.inherited) totals
+WHERE c.oid = to_regclass(:relation) AND common.value = ANY(:given) AND s.n_distinct BETWEEN 1 AND :most GROUP BY s.inherited) totals
 """
+FEW_OTHERS = 20
+"""Most values besides those of a list, for a shared survey to digest their rows too: each has a sum in each range."""
 OLDEST_TRANSACTION = """
 SELECT CAST(l.transactionid AS text),
   CASE WHEN l.pid IS NULL THEN 'prepared transaction ' || p.gid ELSE concat('process ', l.pid, ' ', a.state) END,
@@ -95,15 +97,12 @@ class PostgreSQL(Dialect):
 
     begin_sql: ClassVar[tuple[str, ...]] = ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",)
     session_sql: ClassVar[tuple[str, ...]] = (
-        "SET LOCAL TimeZone = 'UTC'",
-        "SET LOCAL DateStyle = 'ISO, YMD'",
-        "SET LOCAL IntervalStyle = 'iso_8601'",
-        "SET LOCAL extra_float_digits = 1",
-        "SET LOCAL bytea_output = 'hex'",
-        "SET LOCAL standard_conforming_strings = on",
         # JIT compilation of a nested CASE with thousands of boundaries takes minutes, while running it is fast.
-        "SET LOCAL jit = off",
-    )
+        ("SELECT set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO, YMD', true),"
+         " set_config('IntervalStyle', 'iso_8601', true), set_config('extra_float_digits', '1', true),"
+         " set_config('bytea_output', 'hex', true), set_config('standard_conforming_strings', 'on', true),"
+         " set_config('jit', 'off', true)"),
+    )  # fmt: skip
     now_sql: ClassVar[str] = "SELECT clock_timestamp()"
     indexes_sql: ClassVar[str | None] = INDEXES
     identity_sql: ClassVar[str | None] = IDENTITY
@@ -142,16 +141,16 @@ class PostgreSQL(Dialect):
     def own_reader(self, context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
         return postgresql_readers.opened(context, engine)
 
-    def begin(self, connection: sa.Connection) -> None:
-        """Set the session's formats and begin its read-only transaction, by one request besides the user's statements."""
-        for sql in (*self.users_sql, "; ".join((*self.session_sql, *self.begin_sql))):
-            connection.exec_driver_sql(sql)
+    def opening_sql(self) -> tuple[str, ...]:
+        """Return the statements of ``Dialect.opening_sql``. A transaction's isolation is set before its first query."""
+        return (*self.users_sql, *self.begin_sql, *self.session_sql)
 
     def share(self, connection: sa.Connection, table: str | None, column: str, values: Sequence[object]) -> float:
         if table is None:
             return 0.0
         name = column[1:-1].replace('""', '"') if column.startswith('"') else column.lower()
-        given = {"relation": self.table_name(name_parts(table)), "column": name, "given": list(map(str, values))}
+        given: dict[str, object] = {"relation": self.table_name(name_parts(table)), "column": name}
+        given |= {"given": list(map(str, values)), "most": len(values) + FEW_OTHERS}
         return connection.execute(sa.text(SHARE), given).scalar_one() or 0.0
 
     def oldest_transaction(self, connection: sa.Connection) -> OpenTransaction | None:

@@ -346,7 +346,8 @@ def _begin(context: QueryContext, connection: Any) -> None:
     with connection.cursor() as cursor:
         # ADBC takes every text for UTF-8, whatever the encoding of the database.
         for sql in ("SET client_encoding = 'UTF8'", *context.dialect.opening_sql()):
-            cursor.execute(sql.replace("SET LOCAL", "SET"))
+            cursor.execute(sql.replace(", true)", ", false)"))
+            cursor.fetchall()
 
 
 @contextmanager

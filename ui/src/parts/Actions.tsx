@@ -82,7 +82,7 @@ export const useActions = (asset: string, actions: AvailableAction[], onStarted:
       setBusy(false);
     }
   };
-  // Not before the answer, which would else come to the dialog that is opened next.
+  // Not before the answer, which would otherwise come to the dialog that is opened next.
   const close = () => {
     if (busy) return;
     setWish(undefined);
