@@ -284,3 +284,13 @@ def test_pages_that_disappear_beside_old_articles_are_still_an_error(clock: Fake
     paper.pages.clear()
     with pytest.raises(RefusedError, match="no section would have any URL"):
         build(paper.sitemap(), allow=["empty"], clock=clock)
+
+
+@pytest.mark.parametrize("left", ["no rows", "dropped rows"])
+def test_young_articles_that_are_permitted_to_disappear_are_still_an_error(clock: FakeClock, left: str) -> None:
+    paper = Paper([article(key, clock, timedelta(hours=1)) for key in range(30)], clock)
+    sitemap = replace(paper.sitemap(), sections=paper.sitemap().sections[1:])
+    build(sitemap, clock=clock)
+    paper.articles[:] = [] if left == "no rows" else [{**each, "loc": None} for each in paper.articles]
+    with pytest.raises(RefusedError, match="no section would have any URL"):
+        build(sitemap, allow=["empty:news", "dropped:news=1", "shrink:news=1"], clock=clock)

@@ -19,7 +19,7 @@ from airflow_sitemaps.errors import ConfigurationError, ConflictError, GuardErro
 from airflow_sitemaps.pipeline.publish import commit_files
 from airflow_sitemaps.pipeline.publish.commit_files import commit_facts
 from airflow_sitemaps.pipeline.publish.gone_urls import with_gone_urls
-from airflow_sitemaps.pipeline.refusals import at_commit, missing_at_commit
+from airflow_sitemaps.pipeline.refusals import at_commit, change_of, missing_at_commit
 from airflow_sitemaps.pipeline.state.repository import StateRepository, plan_key, receipts_directory
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.entry import CURRENT
@@ -34,6 +34,7 @@ from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.publish.new_pages import Canaries
+    from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
@@ -72,7 +73,7 @@ def make_draft(
         manifest = next_manifest(old, plan, receipts, facts)
         refused = missing_at_commit(sitemap, plan, old, manifest)  # an omitted section may be the new home of a URL
         refusals = (*refusals, *refused)
-    if old is not None and _is_quiet(sitemap, old, manifest):
+    if old is not None and _is_quiet(opened, old, manifest):
         past = (_PAST_ITS_AGE, *_losses(sitemap, manifest))
         given = plan = plan.without(plan.sections)
         manifest, receipts = next_manifest(old, plan, (), facts), ()
@@ -88,11 +89,14 @@ def make_draft(
     return given, manifest, refusals, (*plan.warnings[len(given.warnings) :], *canaries.warnings(), *own)
 
 
-def _is_quiet(sitemap: Sitemap, old: Manifest, new: Manifest) -> bool:
-    """Return whether no URL is left because articles left. The guards have checked that those are past their age."""
-    news = {section.name for section in sitemap.sections if section.kind == "news"} & new.sections.keys()
-    others = (section for name, section in old.sections.items() if name in new.sections.keys() - news)
-    return bool(news) and not any(new.files()) and not any(file for section in others for file in section.files())
+def _is_quiet(opened: OpenSitemap, old: Manifest, new: Manifest) -> bool:
+    """Return whether no URL is left because articles left that are past their age. A permit may allow others to leave."""
+    news = [section for section in opened.sitemap.sections if section.kind == "news" and section.name in new.sections]
+    others = new.sections.keys() - {section.name for section in news}
+    if not news or any(new.files()) or any(any(old.sections[name].files()) for name in others & old.sections.keys()):
+        return False
+    changes = (change_of(opened, section, old.sections.get(section.name), new.committed_at) for section in news)
+    return all(change.young is not None and change.young() == 0 for change in changes)
 
 
 def _ledger_warnings(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]:
