@@ -104,6 +104,35 @@ def test_a_store_without_conditional_deletes_gets_the_file_back_at_once(monkeypa
     assert again.result == "unchanged"
 
 
+def test_the_index_of_a_rival_that_has_not_recorded_its_promotion_yet_is_put_back(monkeypatch):
+    """A store without conditional deletes: the sweep deletes the index that the rival has just put."""
+    real = MemoryObjects.delete
+
+    def delete(self: MemoryObjects, key: str, *, etag: str | None = None) -> None:
+        real(self, key)
+
+    monkeypatch.setattr(MemoryObjects, "delete", delete)
+    world = departed_index()
+
+    def bring_back() -> None:
+        world.settings["index"] = "per_section"
+        world.rows[0]["priority"] = 0.3
+        indexes: list[str] = []
+
+        def before(call: Call) -> None:
+            if call.verb == "put" and call.key == INDEX:
+                indexes.append(call.key)
+            elif indexes and call.verb == "put" and call.area == "state":
+                raise SimulatedCrash
+
+        with pytest.raises(SimulatedCrash):
+            build(world.sitemap(FaultyStore(world.config, Faults(before=before))), clock=world.clock)
+        assert world.store.public.head(INDEX) is not None
+
+    build(just_before(world, "delete", INDEX, bring_back), clock=world.clock)
+    assert crawl(world.store, INDEX).locs() == {r["loc"] for r in world.rows}
+
+
 def test_recent_entries_that_return_as_they_were_are_other_bytes():
     """Equal bytes would have an equal etag: a sweep on its way would take them for what it is to remove."""
     world = world_of(recent=timedelta(days=90))

@@ -137,11 +137,17 @@ def put_back(store: Store, names: Collection[str]) -> None:
         try:
             for file in now.manifest.public_files():
                 # The index of an unfinished promotion is put after all shards that it lists.
-                if file.name in names and (now.manifest.promoted or file not in now.manifest.indexes):
+                if file.name in names and (file not in now.manifest.indexes or _lists_public(store, now.manifest)):
                     _promote_file(store, now, file)
             return
         except SupersededError:
             continue
+
+
+def _lists_public(store: Store, manifest: Manifest) -> bool:
+    """Return whether every file that the indexes list is public, though a rival may not have recorded that yet."""
+    pending = ((file, store.public.head(file.name)) for file in manifest.files() if file.etag is None)
+    return all(there is not None and _is_promoted(store, file, there) for file, there in pending)
 
 
 def _promote_file(
