@@ -220,3 +220,21 @@ def test_a_rollback_to_a_damaged_body_changes_nothing(copies):
         stages.rollback(world.sitemap(), 1, clock=world.clock)
     assert world.public() == before
     assert world.build().result == "unchanged"
+
+
+def test_a_rollback_that_cannot_put_an_overwritten_file_again_changes_nothing():
+    world = World([row(10 * n) for n in range(1, 13)])
+    world.build()
+    world.rows[0]["priority"] = 0.3
+    world.build()
+    file = StateRepository(world.store.state).manifest().sections["pages"].shards[-1].file
+    assert file.etag is not None
+    kept = world.config.state.objects[file.body]
+    world.config.state.objects[file.body] = replace(kept, body=kept.body[:-3] + b"xyz")
+    world.store.public.put(file.name, b"theirs", mode=Overwrite(), content_type="text/html", metadata={})
+    before = world.public()
+    with pytest.raises(StoreContentError, match=rf"the body of {file.name} in generation 1, is missing or damaged"):
+        stages.rollback(world.sitemap(), 1, clock=world.clock)
+    assert world.public() == before
+    assert world.build().result == "published"
+    assert world.crawl().locs() == {r["loc"] for r in world.rows}

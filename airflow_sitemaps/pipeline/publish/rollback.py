@@ -76,11 +76,15 @@ def rollback(
     earlier = _earlier(opened.state, old, generation)
     facts = commit_facts(opened, old)
     listing = public_files.look(opened.store)
-    drifted = public_files.repairs(opened.store, old, {}, listing)
-    for name in (file.name for file in drifted if file.found_etag is not None):
+    drifted: dict[str, str | None] = {}
+    for state in old.sections.values():
+        names = [shard.file.name if shard.file is not None else "" for shard in state.shards]
+        files = public_files.find(opened.store, old, state, listing).files
+        drifted |= {names[position]: etag for position, etag in files.items()}
+    for name in (name for name, etag in drifted.items() if etag is not None):
         if (info := opened.store.public.head(name)) is not None:
             check_stamp(opened.store.public.url(name), info, old)
-    etags = {**facts.index_etags, **{file.name: file.found_etag for file in drifted}}
+    etags = {**facts.index_etags, **drifted}
     facts = dataclasses.replace(facts, index_etags=etags)
     manifest = attach(opened, old, rolled_back(old, earlier, facts, run, listing), facts)
     manifest = complete(old, manifest, facts, action=action)
