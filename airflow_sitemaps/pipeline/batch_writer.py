@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceMovedError
+from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceConfigurationError, SourceMovedError
 from airflow_sitemaps.pipeline.concurrency import Prefetch, UploadPool
 from airflow_sitemaps.pipeline.earlier_parts import PARQUET, PART_SUFFIX, EarlierParts, earlier_parts
 from airflow_sitemaps.pipeline.request import OpenSitemap, row_context_of
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+
+BAD_BYTE: Final = re.compile("\x1a([89A-F][0-9A-F])")
+"""How a source writes a byte that is not UTF-8."""
 
 SLACK_ROWS = 1
 """Number of rows that a small range may lose between survey and read without an error."""
@@ -231,7 +235,7 @@ class _BatchWriter:
             if key is not None:
                 self._upload(key, file)
             piece = StagedShard(
-                range=KeyRange(_key(file.first_key) if staged else action.range.lower, None),
+                range=KeyRange(self._first_key(file.first_key) if staged else action.range.lower, None),
                 body=key,
                 same=same,
                 xml_sha256=file.xml_sha256,
@@ -244,6 +248,18 @@ class _BatchWriter:
                 own = (dataclasses.replace(text, lower=piece.range.lower) for text in file.feed_texts)
                 self._feed_texts = newest_texts([*self._feed_texts, *own])
             staged.append(self._with_part(piece, file.judged, len(staged)) if file.judged is not None else piece)
+
+    def _first_key(self, text: str | None) -> Key | None:
+        """Return the key at which a range was cut. The database cannot find one that is not as it stores it."""
+        key: Key | None = None if text is None else tuple(json.loads(text))
+        for part in key or ():
+            shown = BAD_BYTE.sub(r"\\x\1", str(part))
+            if shown != str(part):
+                raise SourceConfigurationError(
+                    f"section {self.section.name!r}: the key holds '{shown}', which is not UTF-8, and no file can begin with "
+                    "such a key. Correct the value, or give another column as key="
+                )
+        return key
 
     def _with_part(self, piece: StagedShard, judged: Judged, number: int) -> StagedShard:
         """Return a piece with its ledger part, which is stored unless an old shard of the range has the same bytes."""
@@ -272,10 +288,6 @@ class _BatchWriter:
     def _body_key(self, piece: int, suffix: str) -> str:
         number = self._batch.actions[self._current]
         return f"{run_directory(self._plan.run)}bodies/{self.section.name}-{number:05d}-{piece}-{self._token}{suffix}"
-
-
-def _key(text: str | None) -> Key | None:
-    return None if text is None else tuple(json.loads(text))
 
 
 @contextmanager

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap, SqlSource
+from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import SitemapError, SourceConfigurationError, SourceError
-from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.shards.ranges import KeyRange, cut
 from airflow_sitemaps.testing import crawl
 from tests.support.databases import NAMES
@@ -136,6 +137,29 @@ def test_a_key_that_is_not_utf8_ends_the_run_only_where_a_file_would_begin(
         base.run("DELETE FROM hostile WHERE slug = '0fine'")
         with pytest.raises(SourceConfigurationError, match=words):
             source.largest_key(KeyRange(None, None))
+
+
+@pytest.mark.parametrize("name", NOT_UTF8)
+def test_no_range_that_overflows_is_cut_at_a_key_that_is_not_utf8(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = live(name)
+    kind, written = NOT_UTF8[name]
+    create(base, "hostile", {"id": "integer", "slug": f"={kind}"})
+    base.run("INSERT INTO hostile VALUES " + ", ".join(f"({n}, 'ab{n:02}')" for n in range(4)))
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_HOSTILE", json.dumps({"conn_type": "generic", "extra": {"sqlalchemy_url": base.url}})
+    )
+    source = SqlSource("hostile", table="hostile", key="slug", loc=BASE + "{id}")
+    sitemap = Sitemap(
+        MemoryStore(base_url=BASE),
+        [Section("pages", source)],
+        shards=ShardPolicy(max_urls=5),
+        guards=Guards.disabled(),
+    )
+    plan = stages.plan(sitemap, RunRequest())
+    base.run("INSERT INTO hostile VALUES " + ", ".join(f"({n}, {written.format(n)})" for n in range(48, 54)))
+    words = r"section 'pages': the key holds 'a(\\x[A-F0-9]{2})+\d', which is not UTF-8"
+    with pytest.raises(SourceConfigurationError, match=words):
+        _ = [stages.write(sitemap, plan.key, batch.number) for batch in plan.plan.batches]
 
 
 BLOBS = {
