@@ -367,3 +367,31 @@ def test_a_new_name_that_another_pipeline_has_is_refused_before_the_commit(setti
     adopted = build(pipeline(store, "pages", clock, rows, **settings), adopt=True, clock=clock)
     assert adopted.result == "published"
     assert store.public.objects[name].info.metadata[STATE_ID] != "another"
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"), [({"stylesheet": True}, "sitemap.xsl"), ({"index": "per_section"}, "sitemap-pages.xml")]
+)
+def test_a_warning_names_a_file_without_a_stamp_that_has_a_new_name(
+    settings: dict[str, Any], name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FakeClock()
+    store = MemoryStore(base_url=BASE, now=clock.now)
+    rows = [row(n) for n in range(12)]
+    build(pipeline(store, "pages", clock, rows), clock=clock)
+    store.public.put(name, b"theirs", mode=Create(), metadata={}, content_type="text/xml")
+    assert build(pipeline(store, "pages", clock, rows, **settings), clock=clock).result == "published"
+    assert [r.getMessage() for r in caplog.records if "overwriting" in r.message] == [
+        f"{store.open().public.url(name)} was written by another program; overwriting it"
+    ]
+    assert store.public.objects[name].body != b"theirs"
+    caplog.clear()
+    rows.append(row(20))
+    build(pipeline(store, "pages", clock, rows, **settings), clock=clock)
+    assert "overwriting" not in caplog.text
+
+
+def test_a_name_that_no_file_can_have_is_not_looked_at() -> None:
+    world = World([row(n) for n in range(12)], settings={"index": "per_section"})
+    world.build()
+    assert "sitemap-recent.xml" not in {call.key for call in world.config.log}

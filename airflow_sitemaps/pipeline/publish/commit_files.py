@@ -20,7 +20,7 @@ from airflow_sitemaps.errors import IncompleteError, InvalidSitemapError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.gone_urls import gone_urls, gone_urlset
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
-from airflow_sitemaps.pipeline.state.identity import check_stamp, is_body
+from airflow_sitemaps.pipeline.state.identity import STATE_ID, check_stamp, is_body
 from airflow_sitemaps.pipeline.state.repository import GZIP, StateRepository, bounded_time, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, markup
@@ -109,7 +109,8 @@ def index_names(sitemap: Sitemap) -> tuple[str, ...]:
     name = sitemap.store.index_name
     if sitemap.index == "one":
         return (name,)
-    return tuple(with_part(name, part) for part in ("recent", *(section.name for section in sitemap.sections)))
+    recent = () if sitemap.recent is None and sitemap.gone is None else ("recent",)
+    return tuple(with_part(name, part) for part in (*recent, *(section.name for section in sitemap.sections)))
 
 
 def are_to_change(sitemap: Sitemap, manifest: Manifest | None) -> bool:
@@ -349,6 +350,10 @@ def _file(
         file = replace(before, body=file.body, byte_size=file.byte_size, etag=None, replaces=before.etag)
     else:
         file = succeed(before, replace(file, replaces=before.etag))
+    if drifted and before is None and name not in facts.adopted:
+        there = opened.store.public.head(name)
+        if there is not None and STATE_ID not in there.metadata:
+            log.warning("%s was written by another program; overwriting it", opened.store.public.url(name))
     if drifted:
         file = restore(file, facts.index_etags[name], facts.now)
     left = [item.at for item in (old.departed if old is not None else ()) if item.key == name]
