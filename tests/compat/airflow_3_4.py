@@ -37,6 +37,8 @@ class DagRun(Base):
     queued_at: Mapped[datetime | None]
     start_date: Mapped[datetime | None]
     end_date: Mapped[datetime | None]
+    run_after: Mapped[datetime | None]
+    clear_number: Mapped[int] = mapped_column(default=0)
     conf: Mapped[Any] = mapped_column(sa.JSON)
     triggering_user_name: Mapped[str | None]
     triggered_by: Mapped[str | None]
