@@ -70,7 +70,7 @@ def test_a_second_pipeline_is_refused_and_adoptions_are_needed():
 
 
 def test_the_differences_of_other_clouds_are_met():
-    struck = sum((played(seed).struck for seed in range(120) if Features.drawn(seed).cloud), Counter())
+    struck = sum((played(seed).struck for seed in range(240) if Features.drawn(seed).cloud), Counter())
     assert min(struck[f"cloud: {what}"] for what in ("409", "429", "a copy takes another turn")) >= 3
 
 
