@@ -97,6 +97,10 @@ def test_a_verification_during_a_publication_read_the_files_before(state: str, p
     assert check_of(snapshot(during, pushed, "published", later=timedelta(days=8))) == check
 
 
+def test_a_worker_whose_clock_is_behind_by_seconds_verifies_the_new_files() -> None:
+    assert check_of(snapshot(task("failed", began=118, ended=130), facts(failed(1)), "published")) == "invalid"
+
+
 @pytest.mark.parametrize(
     ("verifying", "pushed", "kinds"),
     [

@@ -157,8 +157,9 @@ def make_verification_older(story: Story, age: timedelta) -> None:
     with metadata(story.site, "judged") as (session, _):
         mine = TaskInstance.dag_id == "judged_verify"
         for task in session.scalars(select(TaskInstance).where(mine)):
-            ended = (task.end_date or datetime.now(timezone.utc)) - age
-            session.execute(update(TaskInstance).where(TaskInstance.id == task.id).values(end_date=ended))
+            at = {"start_date": task.start_date, "end_date": task.end_date}
+            older = {name: (moment or datetime.now(timezone.utc)) - age for name, moment in at.items()}
+            session.execute(update(TaskInstance).where(TaskInstance.id == task.id).values(**older))
 
 
 def test_each_row_of_the_table_in_a_real_airflow(story: Story) -> None:

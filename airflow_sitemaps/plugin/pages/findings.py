@@ -41,7 +41,7 @@ class FailedCheck(ForeignModel):
     count: Annotated[int, BeforeValidator(lambda value: max(1, integer(value)))] = 1
 
 
-CLOCKS: Final = timedelta(seconds=30)
+CLOCKS: Final = timedelta(seconds=5)
 """How far a worker's clock, which gives a task's start, may be behind that of the API server, which gives an event's time."""
 
 
