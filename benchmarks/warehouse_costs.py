@@ -185,6 +185,7 @@ def main() -> None:
     given = parser.parse_args()
     print("| database | run | statements on the table | others | ranges digested | rows read | CPU s |")
     print("|---|---|---:|---:|---:|---:|---:|")
+    measure("sqlite", FEW_ROWS)  # the first builds then find all libraries loaded
     for name in given.names:
         for versions in (False, True) if name == "clickhouse" else (False,):
             try:
