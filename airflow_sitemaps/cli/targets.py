@@ -33,7 +33,7 @@ class Target:
     params: Mapping[str, Any] = field(default_factory=dict)
 
     def params_with(self, given: Iterable[tuple[str, str]]) -> dict[str, Any]:
-        """Return the params with values of the command line. JSON is parsed, except where the default is a text."""
+        """Return the params with values of the command line. JSON is parsed; where the default is a text, only quotes."""
         return {**self.params, **{name: _parsed(text, self.params.get(name)) for name, text in given}}
 
 

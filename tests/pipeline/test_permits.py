@@ -108,11 +108,8 @@ def test_a_second_deployment_that_writes_to_the_same_state_is_refused() -> None:
         shop.run(origin=PRODUCTION)
 
 
-def test_another_deployment_finishes_no_promotion(monkeypatch: pytest.MonkeyPatch) -> None:
-    shop = Shop()
-    shop.run(origin=PRODUCTION)
-    before = dict(shop.store.public.objects)
-    shop.rows["a"][0] = row("first")
+def die_while_promoting(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commit a generation in production whose promotion fails at its first file."""
 
     def fail(*arguments: object, **settings: object) -> str:
         raise StoreError("the store failed")
@@ -121,6 +118,14 @@ def test_another_deployment_finishes_no_promotion(monkeypatch: pytest.MonkeyPatc
         broken.setattr(promotion, "_promote_file", fail)
         with pytest.raises(StoreError):
             shop.run(origin=PRODUCTION)
+
+
+def test_another_deployment_finishes_no_promotion(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop()
+    shop.run(origin=PRODUCTION)
+    before = dict(shop.store.public.objects)
+    shop.rows["a"][0] = row("first")
+    die_while_promoting(shop, monkeypatch)
     assert stages.recover(shop.sitemap(), origin=STAGING, clock=shop.clock) is None
     assert shop.store.public.objects == before
     assert stages.recover(shop.sitemap(), origin=PRODUCTION, clock=shop.clock) == 2
@@ -200,13 +205,6 @@ def test_a_permitted_move_finishes_the_promotion_of_the_other_deployment(monkeyp
     shop = Shop()
     shop.run(origin=PRODUCTION)
     shop.rows["a"][0] = row("first")
-
-    def fail(*arguments: object, **settings: object) -> str:
-        raise StoreError("the store failed")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(promotion, "_promote_file", fail)
-        with pytest.raises(StoreError):
-            shop.run(origin=PRODUCTION)
+    die_while_promoting(shop, monkeypatch)
     assert shop.run(origin=STAGING, allow=("moved",)).result == "published"
     assert row("first")["loc"] in crawl(shop.store.open()).locs()

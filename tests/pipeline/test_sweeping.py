@@ -89,13 +89,17 @@ def test_a_stalled_sweep_spares_a_name_that_a_rival_brought_back():
     assert crawl(world.store, INDEX).locs() == {r["loc"] for r in world.rows}
 
 
-def test_a_store_without_conditional_deletes_gets_the_file_back_at_once(monkeypatch):
+def ignore_etags_of_deletes(monkeypatch):
     real = MemoryObjects.delete
 
     def delete(self: MemoryObjects, key: str, *, etag: str | None = None) -> None:
         real(self, key)
 
     monkeypatch.setattr(MemoryObjects, "delete", delete)
+
+
+def test_a_store_without_conditional_deletes_gets_the_file_back_at_once(monkeypatch):
+    ignore_etags_of_deletes(monkeypatch)
     world = departed_index()
     swept_while(world, INDEX, index="per_section")
     assert crawl(world.store, INDEX).locs() == {r["loc"] for r in world.rows}
@@ -106,12 +110,7 @@ def test_a_store_without_conditional_deletes_gets_the_file_back_at_once(monkeypa
 
 def test_the_index_of_a_rival_that_has_not_recorded_its_promotion_yet_is_put_back(monkeypatch):
     """A store without conditional deletes: the sweep deletes the index that the rival has just put."""
-    real = MemoryObjects.delete
-
-    def delete(self: MemoryObjects, key: str, *, etag: str | None = None) -> None:
-        real(self, key)
-
-    monkeypatch.setattr(MemoryObjects, "delete", delete)
+    ignore_etags_of_deletes(monkeypatch)
     world = departed_index()
 
     def bring_back() -> None:
