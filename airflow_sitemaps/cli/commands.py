@@ -74,7 +74,7 @@ def adopt(arguments: argparse.Namespace) -> Answer:
         try:
             if file.is_file():
                 output.truncate(0)
-            output.writelines(f"{line}\n" for line in adoption.difference())
+            output.writelines(f"{line}\n" for line in (adoption.difference() if arguments.difference else ()))
             output.close()
         except OSError as error:
             is_complete = False
