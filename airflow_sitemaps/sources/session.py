@@ -60,6 +60,7 @@ class SqlSession:
         self._state = state
         self.state = "" if state is None else str(state)
         self._meter = ScanMeter(context, max_scan_bytes)
+        self._surveyed: frozenset[str] = frozenset()  # siblings whose conditions the database has accepted
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -172,8 +173,10 @@ class SqlSession:
         )  # fmt: skip
         engine = labelled(self.engine, config.origin, section)
         session = SqlSession(engine=engine, context=context, arrow=self.arrow, max_scan_bytes=config.max_scan_bytes)
-        with session.transaction("reading no row") as connection:
-            columns_of(connection, context.dialect, relation, context.name, {})  # the database may refuse the value
+        session._surveyed = self._surveyed
+        if _identity(relation) not in self._surveyed:
+            with session.transaction("reading no row") as connection:
+                columns_of(connection, context.dialect, relation, context.name, {})  # the database may refuse the value
         return session
 
     def survey_siblings(
@@ -196,6 +199,7 @@ class SqlSession:
             except BaseException:
                 self._meter.total = before  # or the estimate would count against the surveys that follow
                 raise
+        self._surveyed = frozenset(map(_identity, relations))
         return [SiblingSurvey(version=v or "", survey=s) for v, s in zip(versions, surveys, strict=True)]
 
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:

@@ -379,6 +379,24 @@ def test_a_sibling_whose_value_the_database_refuses_is_a_fault_of_the_settings()
         source.sibling(other, section="other")
 
 
+def test_a_sibling_that_a_shared_survey_has_read_is_not_checked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = live("postgresql")
+    create(base, "siblings_checked", {"id": "integer", "slug": "text", "locale": "text"})
+    configs = [
+        SqlSource("test", table="siblings_checked", key="id", loc="slug", where=f"locale = '{each}'")
+        for each in ("de", "fr", "it")
+    ]
+    checked = []
+    monkeypatch.setattr("airflow_sitemaps.sources.session.columns_of", lambda *args: checked.append(args[3]))
+    with session(base, table="siblings_checked", key="id", loc="slug", where=configs[0].where) as source:
+        source.survey_siblings(configs[:2], [[KeyRange(None, None)]] * 2)
+        second = source.sibling(configs[1], section="fr")
+        assert second is not None
+        assert second.sibling(configs[2], section="it") is not None
+    assert len(checked) == 1
+    assert "section 'it'" in checked[0]
+
+
 @pytest.fixture
 def connections() -> Iterator[list[set[str]]]:
     """The sections that each connection to a database has served."""

@@ -161,8 +161,8 @@ def _grouped(
     lastmod = context.mapping.field("lastmod")
     newest = "NULL" if lastmod is None else dialect.raw_text("MAX(newest)", lastmod)
     sums = ", ".join(dialect.checksum_sql.format(name) for name in measures if name not in ("newest", VALUE))
-    shown, by = ("", "") if values is None else (f"{values.positions(context)}, ", f"{VALUE}, ")
-    return binds.statement(f"SELECT {shown}bucket, COUNT(*), {newest}, {sums} FROM ({rows}) hashed GROUP BY {by}bucket")
+    shown, by = ("", "") if values is None else (f"{values.positions(context)}, ", f", {VALUE}")
+    return binds.statement(f"SELECT {shown}bucket, COUNT(*), {newest}, {sums} FROM ({rows}) hashed GROUP BY bucket{by}")
 
 
 def _newest(context: QueryContext, value: Any) -> str | None:
