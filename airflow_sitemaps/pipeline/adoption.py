@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.pipeline.publish.commit_files import index_names
 from airflow_sitemaps.pipeline.publish.public_files import foreign_content
 from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, RunRequest
 from airflow_sitemaps.pipeline.stages import plan, publish, write
@@ -69,7 +70,8 @@ def adopt(
         GuardError: Too many URLs of the other sitemap would no longer be listed; see the guard ``adopt``.
     """
     store = sitemap.store.open()
-    if StateRepository(store.state).manifest() is not None or store.public.head(store.index_name) is None:
+    names = (store.index_name, *index_names(sitemap))
+    if StateRepository(store.state).manifest() is not None or not any(map(store.public.head, names)):
         raise ConfigurationError(
             f"{sitemap.store.describe()}: there is no foreign index {store.index_name!r} to adopt; use build"
         )

@@ -261,9 +261,11 @@ class ListSession(MemorySource):
 
 
 def _kind(value: Any) -> str:
-    """Return the kind of a key's value: ``integer``, ``text``, or ``unknown`` for None."""
+    """Return the kind of a key's value: ``integer``, ``text``, or ``unknown`` for None. Refuse any other."""
     if value is None:
         return "unknown"
+    if not isinstance(value, (int, str)):
+        raise SourceConfigurationError(f"the key {value!r} is a {type(value).__name__}; give integers or texts")
     return "integer" if isinstance(value, int) else "text"
 
 

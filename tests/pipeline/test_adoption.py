@@ -158,6 +158,19 @@ def test_after_the_loss_of_the_state_the_urls_of_a_section_with_an_address_of_it
     assert build(sitemap).result == "unchanged"
 
 
+def test_a_sitemap_with_an_index_of_each_section_is_adopted_after_its_state_is_lost() -> None:
+    store = MemoryStore(base_url=BASE)
+    rows = [row(number) for number in range(20)]
+    sitemap = Sitemap(store, [Section("pages", MemorySourceConfig(rows))], index="per_section")
+    build(sitemap)
+    store.state.objects.clear()
+    assert adopt(sitemap).only_theirs == 0
+    adopted = adopt(sitemap, yes=True)
+    assert adopted.report is not None
+    assert adopted.report.result == "published"
+    assert crawl(store, "sitemap-pages.xml").locs() == {entry["loc"] for entry in rows}
+
+
 def test_an_adoption_by_a_pipeline_that_has_published_counts_the_other_pipelines_urls() -> None:
     """Both wrote to one address after a wrong change of a path, and one takes it over."""
 

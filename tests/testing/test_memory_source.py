@@ -4,8 +4,13 @@ from typing import Any
 
 import pytest
 
+from airflow_sitemaps import MemoryStore, Section, Sitemap
+from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources import memory_source
+from airflow_sitemaps.testing import MemorySourceConfig
+from tests.support.environment import BASE, row
 from tests.support.simulated_source import SimulatedSourceConfig
 
 
@@ -25,3 +30,10 @@ def test_a_key_that_changes_between_two_batches_does_not_change_the_order_of_the
 
     assert [batch.column("key").to_pylist() for batch in batches] == [["[1]"], ["[2]"], ["[3]"]]
     assert rows[0]["id"] == 9
+
+
+@pytest.mark.parametrize("key", [1.5, b"1", ("a",)])
+def test_a_key_of_another_type_is_refused_by_name(key: object) -> None:
+    sitemap = Sitemap(MemoryStore(base_url=BASE), [Section("pages", MemorySourceConfig([row(key)]))])
+    with pytest.raises(SourceConfigurationError, match=rf"{type(key).__name__}; give integers or texts"):
+        build(sitemap)
