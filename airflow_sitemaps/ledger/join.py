@@ -128,8 +128,8 @@ class RangeLedger:
     def left(self) -> list[str] | None:
         """Return the URLs of old shards whose rows left the range; None if not looked for.
 
-        They are not listed, and each row that has their key now is listed under a URL that was known. So a row that a rule
-        leaves out, or whose URL changed, has not left.
+        They are not listed, and each row that has their key now is listed under a URL that was listed with this key. So
+        a row that a rule leaves out, or whose URL changed, has not left.
         """
         if self._keys is None:
             return None
@@ -171,7 +171,8 @@ class RangeLedger:
         if self._earlier is not None:
             if self._keys is not None:
                 self._listed[places.drop_null().to_numpy()] = True
-                self._known_keys.append(_one(own_keys).filter(pc.is_valid(places)))
+                own = _one(own_keys)
+                self._known_keys.append(own.filter(pc.equal(self._earlier.take("key", places), own)))
             before = self._earlier.take("fingerprint", places)
             differs = pc.fill_null(pc.not_equal(before, fingerprints), False)
             changed = differs.true_count

@@ -149,6 +149,21 @@ def test_a_url_that_another_key_of_its_range_takes_over_is_not_gone():
     assert shop.gone() == []
 
 
+@pytest.mark.parametrize("max_urls", [5, 2])
+def test_a_row_that_takes_over_the_url_of_another_is_not_gone(max_urls: int):
+    """Each row has the next one's URL. With ``max_urls=2`` the ranges are split."""
+    shop = Shop(a=range(5))
+    shop.build()
+    for entry, key in zip(shop.rows["a"], (1, 2, 900, 3, 4), strict=True):
+        entry["loc"] = f"{BASE}p/{key}"
+    shop.settings["shards"] = ShardPolicy(max_urls=max_urls)
+    shop.build()
+    assert shop.gone() == []
+    shop.drop(3)
+    shop.build()
+    assert shop.gone() == [3]
+
+
 def test_a_row_that_a_rule_leaves_out_and_a_changed_url_make_no_gone_url():
     shop = Shop()
     shop.build()

@@ -166,7 +166,8 @@ def _left_of_part(objects: ObjectStore, part: LedgerPart, pieces: Sequence[Stage
         return []
     rows = old
     for now in own:
-        renamed = now.filter(pc.invert(pc.is_in(now["loc"], value_set=old["loc"])))["key"]
+        same = pc.equal(old["key"].take(pc.index_in(now["loc"], value_set=old["loc"])), now["key"])
+        renamed = now.filter(pc.invert(pc.fill_null(same, False)))["key"]
         stay = pc.or_(pc.is_in(rows["loc"], value_set=now["loc"]), pc.is_in(rows["key"], value_set=renamed))
         rows = rows.filter(pc.invert(stay))
     urls: list[str] = rows["loc"].unique().to_pylist()
