@@ -220,6 +220,16 @@ def test_a_canonical_header_may_be_written_in_another_way(canonical: str) -> Non
     assert page_faults(url, answer(b"", link=sent), "Googlebot") == []
 
 
+@pytest.mark.parametrize(
+    ("query", "names_itself"),
+    [("a=1&region=x", True), ("a=1&copy=x&amp;lang=de", True), ("&times;=&section=1", False), ("a=1&region=y", False)],
+)
+def test_a_canonical_may_have_a_raw_ampersand(query: str, names_itself: bool) -> None:
+    url = f"{BASE}list?{query.replace('&amp;', '&') if names_itself else 'a=1&region=x'}"
+    found = page_faults(url, answer(f"<link rel=canonical href='{BASE}list?{query}'>".encode()), "Googlebot")
+    assert [check for check, _ in found] == ([] if names_itself else ["page-canonical"])
+
+
 def test_the_original_profile_is_stricter() -> None:
     small = Limits(name="original", max_urls=1, max_byte_size=CURRENT.max_byte_size, max_sitemaps=1)
     site = web(sitemap__xml=index("a.xml", "b.xml"), a__xml=urlset(BASE + "a", BASE + "b"), b__xml=urlset(BASE + "c"))
