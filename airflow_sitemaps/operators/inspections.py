@@ -85,14 +85,24 @@ class InspectingOperator(SitemapOperator):
         result = returned(observations[-1], sections)
         for outlet in self.outlets:
             context["outlet_events"][outlet].extra = result
-        self._judge(context, sections)
+        self._judge(context, observations[-1], sections)
         return result
 
-    def _judge(self, context: Context, found: Sequence[SectionStatus]) -> None:
-        """Log each section's status, and fail if one is below its bound."""
+    def _judge(self, context: Context, newest: Observation, found: Sequence[SectionStatus]) -> None:
+        """Log each section's status, and fail if one is below its bound, or named by a bound and cannot be inspected."""
         low = []
+        bounds = self.bounds if isinstance(self.bounds, Mapping) else dict.fromkeys(newest.sections, self.bounds)
+        for section in sorted(newest.sections.keys() - {status.section for status in found}):
+            if bounds.get(section) is not None:
+                strata = newest.sections[section].values()
+                is_refused = any(stratum.failed for stratum in strata)
+                why = "all are refused" if is_refused else "no quota was left" if strata else "none is in a property"
+                line = f"section {section!r}: no URL is inspected, {why}"
+                log.warning("%s; min_%s is not checked", line, self.judged)
+                if bounds is self.bounds and (is_refused or not strata):
+                    low.append(line)
         for status in found:
-            bound = self.bounds.get(status.section) if isinstance(self.bounds, Mapping) else self.bounds
+            bound = bounds.get(status.section)
             share = getattr(status, self.judged)
             is_low = bound is not None and share.high < bound
             line = (
@@ -104,7 +114,7 @@ class InspectingOperator(SitemapOperator):
                 low.append(f"{line}; the limit is {bound:.1%}")
         if low:
             reason = (
-                f"{len(low)} of {len(found)} sections are below min_{self.judged}: {'; '.join(low[:3])}. Look at the reasons "
+                f"{len(low)} of {len(newest.sections)} sections are below min_{self.judged}: {'; '.join(low[:3])}. Look at the reasons "
                 f"on the sitemap's page, and {self.advice}"
             )
             facts = {"error": "AirflowFailException", "message": reason[:MAX_TEXT]}

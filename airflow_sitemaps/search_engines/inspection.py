@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Union
 
 import msgspec
 
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.inventory import inventory
@@ -104,8 +105,8 @@ def inspect(
 ) -> list[Observation]:
     """Inspect as many URLs as today's quota allows, and return the observations, oldest first.
 
-    ``quota_store`` keeps the requests of the day, by default the sitemap's store. ``timing`` replaces ``sleep`` and ``monotonic`` of the quota. Raises ConfigurationError if nothing is published or a
-    permission is missing, NotAcceptedError or FetchError if the engine answers none of a full chunk's requests, and
+    ``quota_store`` keeps the requests of the day, by default the sitemap's store. ``timing`` replaces ``sleep`` and ``monotonic`` of the quota. Raises ConfigurationError if nothing is published, no listed URL
+    is in a property or a permission is missing, NotAcceptedError or FetchError if the engine answers none of a full chunk's requests, and
     RefusedPutError if another task inspects the same sitemap at the same time.
     """
     objects = sitemap.store.open().state
@@ -209,8 +210,12 @@ class _Run:
         today.sections = {
             section: {age: before.get(section, {}).get(age, Stratum()) for age in AGES if ages.get(age)}
             for section, ages in counted.items()
-            if any(ages.values())
         }
+        if counted and not any(today.sections.values()):
+            places = " or ".join(self.inspector.properties)
+            raise ConfigurationError(
+                f"no listed URL, such as {part['loc'][0].as_py()}, is in {places}; give the property that it is in"
+            )
         paced: list[tuple[float, Candidate]] = []
         for section, strata in today.sections.items():
             for age, stratum in strata.items():

@@ -50,8 +50,8 @@ def dag_of(name: str, folder: Path, google: Site, **settings: Any) -> tuple[DAG,
     sitemap = Sitemap(LocalStore(folder / "site", base_url=URL), sections)
     with DAG(name, schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         SitemapTaskGroup("sitemap", sitemap) >> SearchConsoleInspectOperator(
-            task_id="inspect", sitemap=sitemap, property="sc-domain:example.com", token=lambda: TOKEN, api=google.base,
-            http=LOOPBACK, **settings,
+            task_id="inspect", sitemap=sitemap, token=lambda: TOKEN, api=google.base, http=LOOPBACK,
+            **{"property": "sc-domain:example.com", **settings},
         )  # fmt: skip
     return dag, sitemap
 
@@ -85,6 +85,29 @@ def test_a_section_below_its_bound_fails_the_task_and_says_why(tmp_path: Path, g
     assert "1 of 2 sections are below min_indexed: section 'articles': 0.0% indexed" in message
     assert "the limit is 50.0%" in message
     assert len(history(sitemap.store.open().state, "google")) == 1, "what was inspected is kept"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"property": "https://example.com/"}, "no listed URL, such as https://www.example.com/"),
+        (
+            {"property": URL + "pages/", "min_indexed": {"articles": 0.5}},
+            "'articles': no URL is inspected, none is in a",
+        ),
+        ({"property": URL + "pages/", "min_indexed": 0.5}, ""),
+        ({"daily": 1, "min_indexed": {"articles": 0.5, "pages": 0.5}}, ""),
+    ],
+)
+def test_a_bound_of_a_section_that_cannot_be_inspected(
+    tmp_path: Path, google: Site, settings: dict[str, Any], words: str
+) -> None:
+    dag, _ = dag_of("outside", tmp_path, google, **settings)
+
+    done = run(dag)
+
+    assert states(done)["inspect"] == ("failed" if words else "success")
+    assert not words or words in xcom(done, "inspect", FAILED)["message"]
 
 
 def test_an_interval_that_reaches_the_bound_is_no_alarm(tmp_path: Path, google: Site) -> None:

@@ -236,7 +236,8 @@ def test_a_url_is_inspected_in_the_most_specific_property_that_has_quota_left(go
 def test_urls_outside_the_properties_are_not_counted(google: Google) -> None:
     found = google.inspect(published(a=30, b=30), f"{URL}a/")
 
-    assert list(found[-1].sections) == ["a"]
+    assert [status.section for status in statuses(found)] == ["a"]
+    assert found[-1].sections["b"] == {}
     assert len(google.asked) == 30
 
 
