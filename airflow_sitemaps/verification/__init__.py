@@ -252,8 +252,8 @@ def served_indexes(store: StoreConfig, fetcher: Fetcher, now: datetime) -> list[
     """Read every index of a sitemap over HTTP, and determine its age.
 
     The index of the published generation is as old as the last run that published or found nothing to change. An index
-    of an earlier generation, which a cache still serves, is as old as the commit that replaced it. Any other index is
-    as old as its newest ``lastmod``.
+    of an earlier generation, which a cache still serves, is as old as the commit that replaced it. Any other index that
+    lists a file of a kept generation is as old as its newest ``lastmod`` that is not in the future.
     """
     from airflow_sitemaps.pipeline.state.repository import StateRepository  # noqa: PLC0415
     from airflow_sitemaps.pipeline.status import last_check  # noqa: PLC0415
@@ -274,6 +274,7 @@ def _served_index(
     from airflow_sitemaps.protocol.reader import read, unpack  # noqa: PLC0415
     from airflow_sitemaps.protocol.rules import Findings  # noqa: PLC0415
     from airflow_sitemaps.protocol.validator import moment  # noqa: PLC0415
+    from airflow_sitemaps.verification.verifier import manifest_files  # noqa: PLC0415
 
     def seen(since: datetime | None, message: str, *, current: bool = False) -> ServedIndex:
         age_s = None if since is None else max(0.0, (now - since).total_seconds())
@@ -290,7 +291,7 @@ def _served_index(
     if checksum in _checksums(manifest, name):
         message = f"generation {manifest.generation}; the last successful run ended at {last_success.isoformat()}"
         return seen(last_success, message, current=True)
-    replaced_at = manifest.committed_at
+    replaced_at, ours = manifest.committed_at, set(manifest_files(manifest))
     for note in sorted(manifest.history, key=lambda note: note.generation, reverse=True):
         earlier = state.generation(note.generation) if note.generation < manifest.generation else None
         if earlier is None:
@@ -299,7 +300,12 @@ def _served_index(
             outdated = f"generation {earlier.generation}, replaced at {replaced_at.isoformat()}"
             return seen(replaced_at, f"outdated: {outdated}; purge the cache")
         replaced_at = earlier.committed_at
-    newest = max(filter(None, map(moment, read(response.body).entries)), default=None)
+        ours |= manifest_files(earlier).keys()
+    entries = read(response.body).entries
+    if ours.isdisjoint(entry.loc for entry in entries):
+        return seen(None, "not an index of this sitemap: it lists no file of the kept generations")
+    latest = now + timedelta(minutes=5)  # a run may publish while this task reads
+    newest = max((at for at in map(moment, entries) if at and at <= latest), default=None)
     return seen(newest, "not an index of this sitemap's kept generations")
 
 

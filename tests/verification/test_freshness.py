@@ -79,18 +79,25 @@ def test_an_index_that_a_cache_kept_is_outdated_since_the_commit_that_replaced_i
     assert served(world, cache).current
 
 
-def test_the_index_of_another_program_is_as_old_as_its_newest_lastmod() -> None:
+@pytest.mark.parametrize(
+    ("name", "days", "age_s", "message"),
+    [
+        ("pages-00001.xml.gz", -9, 9 * 86_400, "not an index of this sitemap's kept generations"),
+        ("pages-00001.xml.gz", 9, None, "not an index of this sitemap's kept generations"),
+        ("post-sitemap.xml", 0, None, "not an index of this sitemap: it lists no file of the kept generations"),
+    ],
+)
+def test_an_index_that_is_not_kept(name: str, days: int, age_s: float | None, message: str) -> None:
     world = World([row(1)])
     world.build()
-    ns = "http://www.sitemaps.org/schemas/sitemap/0.9"
-    old = (world.clock.now() - timedelta(days=9)).isoformat()
-    entry = f"<sitemap><loc>{BASE}a.xml</loc><lastmod>{old}</lastmod></sitemap>"
+    ns, at = "http://www.sitemaps.org/schemas/sitemap/0.9", (world.clock.now() + timedelta(days=days)).isoformat()
+    entry = f"<sitemap><loc>{BASE}{name}</loc><lastmod>{at}</lastmod></sitemap>"
     cache = Cache(world, {INDEX: f'<sitemapindex xmlns="{ns}">{entry}</sitemapindex>'.encode()})
 
     index = served(world, cache)
 
-    assert index.age_s == pytest.approx(9 * 86_400, abs=60)
-    assert (index.current, index.message) == (False, "not an index of this sitemap's kept generations")
+    assert index.age_s == (None if age_s is None else pytest.approx(age_s, abs=60))
+    assert (index.current, index.message) == (False, message)
 
 
 def test_an_index_that_is_not_readable_has_no_age() -> None:
