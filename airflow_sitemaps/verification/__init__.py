@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urljoin, urlsplit
@@ -318,8 +319,8 @@ def served_faults(
 ) -> list[str]:
     """Return what differs of three random shards as served, and which of their URLs robots.txt disallows, with the line.
 
-    A shard that changed within ``settled`` may still be served as it was before. A robots.txt that names sitemaps must name
-    every index.
+    A shard that changed within ``settled`` may still be served as it was before. The robots.txt of the indexes' host must
+    name every index if it names sitemaps.
     """
     from airflow_sitemaps.pipeline.state.repository import StateRepository  # noqa: PLC0415
     from airflow_sitemaps.protocol.reader import read  # noqa: PLC0415
@@ -359,18 +360,16 @@ def _served_body(fetcher: Fetcher, url: str, xml_sha256: str) -> tuple[str, byte
 
 
 def _robots_faults(fetcher: Fetcher, urls: Sequence[str], indexes: Sequence[str]) -> list[str]:
-    where = urljoin(indexes[0], "/robots.txt")
-    try:
-        response = fetcher.get(where)
-    except FetchError:
-        return []
-    text = robots_text(response)
-    named = robots.read(text).sitemaps
-    faults = [
-        f"{where}: it names {len(named)} sitemaps, and not {url}" for url in indexes if named and url not in named
-    ]
-    for url in (*indexes, *urls):
-        line = robots.disallowing_line(text, url, "Googlebot") if urljoin(url, "/robots.txt") == where else ""
-        if line:
-            return [*faults, f"{where} disallows {url}: {line}"]
+    faults, listed = list[str](), [*indexes, *urls]
+    for where in dict.fromkeys(urljoin(url, "/robots.txt") for url in listed):
+        try:
+            text = robots_text(fetcher.get(where))
+        except FetchError:
+            continue
+        named = robots.read(text).sitemaps
+        here = [url for url in listed if urljoin(url, "/robots.txt") == where]
+        unnamed = (url for url in indexes if named and url in here and url not in named)
+        faults += (f"{where}: it names {len(named)} sitemaps, and not {url}" for url in unnamed)
+        lines = ((url, robots.disallowing_line(text, url, "Googlebot")) for url in here)
+        faults += islice((f"{where} disallows {url}: {line}" for url, line in lines if line), 1)
     return faults

@@ -197,3 +197,15 @@ def test_a_line_of_robots_txt_that_disallows_what_is_listed_is_named(robots: str
     cached, page = RobotsCache(cache).robots_of(INDEX), f"{BASE}p/1"
     assert cached.sitemaps == robots_of(robots).sitemaps
     assert cached.allows(page, "Googlebot") == robots_of(robots).allows(page, "Googlebot")
+
+
+def test_the_robots_txt_of_each_host_of_listed_urls_is_read() -> None:
+    world = World(
+        [row(n, loc=f"https://shop.example.net/p/{n}") for n in range(30)],
+        settings={"cross_submit": ["https://shop.example.net"]},
+    )
+    world.build()
+    cache = Cache(world, {"https://shop.example.net/robots.txt": b"User-agent: *\nDisallow: /p/\nSitemap: /x.xml\n"})
+    (only,) = faults(world, cache)
+    assert only.startswith("https://shop.example.net/robots.txt disallows https://shop.example.net/p/")
+    assert only.endswith("line 2, 'Disallow: /p/'")
