@@ -21,12 +21,14 @@ def world() -> World:
     return World([row(n) for n in range(1, 13)], settings={"stylesheet": True})
 
 
-def test_the_index_names_a_stylesheet_that_shows_it(world):
+def test_the_index_names_a_stylesheet_that_shows_it(world, caplog):
+    caplog.set_level("INFO")
     report = world.build()
     index = world.public()["sitemap.xml"][0]
     found = world.config.public.objects["sitemap.xsl"]
     assert REFERENCE in index
     assert found.body == markup.render_stylesheet()
+    assert "sitemap.xsl of the last" not in caplog.text
     shown = etree.XSLT(etree.fromstring(found.body))(etree.fromstring(index))
     assert shown.xpath("//a/@href") == [BASE + name for name in world.crawl().files]
     assert report.index_urls == report.robots_urls == (BASE + "sitemap.xml",)

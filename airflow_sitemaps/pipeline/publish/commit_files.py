@@ -238,7 +238,7 @@ def _with_extras(
         entries = feeds.newest(recent, sitemap.index_limits, sitemap.index_limits.max_urls)
     contents = _contents(sitemap, entries, _texts(opened, old, receipts, entries))
     files = tuple(file(name, content, listed=name == RECENT) for name, content in contents)
-    if names := ", ".join(each.name for each in files):
+    if names := ", ".join(each.name for each in files if each.name != markup.STYLESHEET_NAME):
         log.info("%s of the last %s: %s", names, duration(window.total_seconds()), counted(len(entries), "URL"))
     gone = gone_urls(opened.store.state, new.gone) if sitemap.gone is not None else None
     if gone is not None and (urlset := gone_urlset(gone, sitemap.index_limits)) is not None:
