@@ -6,6 +6,7 @@ The record has the last fetch by file and crawler, and each task extends it. The
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timezone
@@ -19,6 +20,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.protocol.markup import STYLESHEET_NAME
 from airflow_sitemaps.quantities import counted, duration
 from airflow_sitemaps.shards.schema import Decoder
 
@@ -35,6 +37,7 @@ SUMMARY: Final = "fetches/summary.json"
 MAX_GROUPS: Final = 1_000_000
 """Number of groups of requests that a task keeps in memory: about 200 MB."""
 SAMPLES: Final = 3
+_ORIGIN: Final = re.compile(r"(?i)\A(https?://[^/:]+)(?::443|:80)?(?=/)")
 SUCCESS: Final = frozenset({"", "200", "206", "304"})
 """Statuses of a fetch. 304: the crawler has the present content of the file. Empty: the log has no status."""
 NEXT_STEP: Final = "Check that robots.txt allows these files, and that the server answers the crawler with 200. Then submit the sitemap."
@@ -137,8 +140,8 @@ def observe(
             raise ConfigurationError(
                 f"the log has over {MAX_GROUPS:,} groups of requests by crawler, file and address; read fewer days"
             )
-        if group.path in names:
-            groups[group.crawler].append(group)
+        if (path := _plain(group.path)) in names:
+            groups[group.crawler].append(group._replace(path=path))
     summary = Fetches(at=now.isoformat(), generation=manifest.generation, since=record.since.isoformat())
     for crawler in crawlers:
         counts = _counted(groups[crawler.name], names, record, partial(own, crawler))
@@ -157,14 +160,20 @@ def _files(manifest: Manifest) -> Iterator[_File]:
                 url = section.base_url + file.name.removeprefix(section.path)
                 yield _File(name, file.name, url, shard.urls, file.modified_at)
     for file in (*manifest.extras, *manifest.indexes):
-        yield _File("", file.name, manifest.base_url + file.name, 0, file.modified_at)
+        if file.name != STYLESHEET_NAME:  # only browsers fetch it
+            yield _File("", file.name, manifest.base_url + file.name, 0, file.modified_at)
 
 
 def _names(files: Sequence[_File]) -> dict[str, str]:
     """Return the name of each file by its URL, and by the path of the URL where no other host has the same path."""
     paths = Counter(urlsplit(each.url).path for each in files)
     by_path = {path: each.name for each in files if paths[path := urlsplit(each.url).path] == 1}
-    return by_path | {each.url: each.name for each in files}
+    return by_path | {_plain(each.url): each.name for each in files}
+
+
+def _plain(path: str) -> str:
+    """Return a logged whole URL with its host in lower case and without a default port; a path as it is."""
+    return _ORIGIN.sub(lambda match: match[1].lower(), path)
 
 
 def _extended(record: FetchRecord, first: date, now: datetime, names: Collection[str]) -> FetchRecord:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timezone
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 REQUIRED: Final = ("path", "requested_at", "user_agent")
 OPTIONAL: Final = ("address", "status")
+_PORT: Final = re.compile(r"\A(?:([\d.]+)|\[(.*)\]):\d+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class AccessLog:
 
     def _requests(self, names: Sequence[str], row: Sequence[Any]) -> Requests:
         place, path, address, status, at, number = row
-        ip = None if address is None else str(address).partition("/")[0]
+        ip = None if address is None else _PORT.sub(r"\1\2", str(address).partition("/")[0])
         return Requests(names[int(place)], str(path), ip, _status(status), self._moment(at), int(number))
 
     def _moment(self, value: Any) -> datetime:

@@ -154,6 +154,14 @@ def test_a_status_is_read_from_any_type(kind: str, value: Any, status: str, duck
     assert (status in fetches.SUCCESS) is (value in (200.0, None))
 
 
+@pytest.mark.parametrize("address", [OURS, f"{OURS}:52344", f"{OURS}/32", "[2001:db8::1]:443", "2001:db8::1"])
+def test_an_address_may_have_a_port(address: str, duckdb: Any) -> None:
+    duckdb("log (path VARCHAR, requested_at TIMESTAMP, agent VARCHAR, ip VARCHAR)", [(PATH, NOON, GOOGLEBOT, address)])
+    query = "SELECT path, requested_at, agent AS user_agent, ip AS address FROM log WHERE requested_at >= CAST(:since AS TIMESTAMP)"
+    (found,) = requests(AccessLog("logs", query=query))
+    assert found.address == (OURS if OURS in address else "2001:db8::1")
+
+
 @pytest.mark.parametrize(
     ("query", "words"),
     [
@@ -308,6 +316,23 @@ def test_fetches_false_crawlers_and_refusals_are_counted_apart(shop: Sitemap) ->
     assert "google: 2 of 4 files fetched since their last change; 3 fetches, 4 without success, 9 by" in "".join(
         lines(summary)
     )
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://shop.example:443", "HTTPS://SHOP.example", "https://shop.example:444", "https://other.example"]
+)
+def test_a_whole_url_may_have_the_default_port(shop: Sitemap, origin: str) -> None:
+    now = datetime.now(timezone.utc) + timedelta(minutes=1)
+    counts = seen(shop, [group(origin + paths(shop)[0], now)], now).crawlers["google"]
+    assert counts.fetches == (0 if "444" in origin or "other" in origin else 2)
+
+
+def test_the_stylesheet_is_no_file_that_crawlers_must_fetch() -> None:
+    rows = [{"id": 1, "loc": f"{URL}p/1"}]
+    sitemap = Sitemap(MemoryStore(base_url=URL), [Section("pages", MemorySourceConfig(rows))], stylesheet=True)
+    build(sitemap)
+    assert "/sitemap.xsl" in paths(sitemap)
+    assert seen(sitemap, [], NOON).crawlers["google"].sections[""].files == 1, "the index"
 
 
 def test_a_file_that_changed_and_was_not_fetched_in_time_is_late(shop: Sitemap) -> None:
