@@ -136,6 +136,7 @@ def indexnow_key(arguments: argparse.Namespace) -> Answer:
     sitemap = load_target(arguments.target).sitemap
     rules = AccessRules(allow_http=arguments.allow_http, allow_private=arguments.allow_private)
     urls = [sitemap.base_url_of(section) for section in sitemap.sections]
+    urls += [host if "://" in host else f"https://{host}" for host in sitemap.cross_submit]
     files = indexnow.key_files(indexnow.indexnow(arguments.conn), urls, replace(indexnow.key_reader(), rules=rules))
     return Answer(
         document={"key_files": [asdict(file) for file in files]},

@@ -36,3 +36,19 @@ def test_the_key_file_of_indexnow_is_served_or_not(
         assert status == 1
         assert out.startswith("not known: ")
         assert key not in out + err + more
+
+
+def test_the_hosts_of_cross_submit_are_included(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, key = Shop(tmp_path, capfd), "0123-secret-key"
+    monkeypatch.setenv("AIRFLOW_CONN_INDEXNOW_DEFAULT", json.dumps({"conn_type": "generic", "password": key}))
+    with serving() as site, serving() as other:
+        text = shop.file.read_text().replace("https://shop.example/", f"{site.base}/")
+        shop.file.write_text(text.replace("shards=", f"cross_submit=[{other.base!r}], shards="))
+        site.pages[f"/{key}.txt"] = Page(key.encode())
+
+        status, out, _ = shop.shell("indexnow-key", shop.target, "--allow-http", "--allow-private")
+
+    assert status == 1
+    assert f"NOT served: {other.base}/***.txt" in out
