@@ -28,9 +28,9 @@ MAX_BYTE_SIZE: Final = 512_000
 
 _LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
 _AGENT: Final = re.compile(r"(?i)((?:\A|(?<=[\r\n]))[ \t]*user[- ]?agent[ \t]*:[ \t]*)(\*(?![^\s#])|[\w-]*)[^\r\n]*")
-_NO_RULE: Final = re.compile(  # the names of rules have Protego's spellings
-    r"(?i)(?:\A|(?<=[\r\n]))(?![ \t\f\v]*(?:user[- ]?agent|allow|diss?all?ow|disallaw|diasllow)[ \t:])[^\r\n]+"
-)
+_DISALLOW: Final = r"diss?all?ow|disallaw|diasllow"  # Protego's spellings
+_DISALLOWS: Final = re.compile(rf"(?i)[ \t\f\v]*(?:{_DISALLOW})[ \t:]")
+_NO_RULE: Final = re.compile(rf"(?i)(?:\A|(?<=[\r\n]))(?![ \t\f\v]*(?:user[- ]?agent|allow|{_DISALLOW})[ \t:])[^\r\n]+")
 _KEPT_LINES: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 
 
@@ -146,7 +146,7 @@ def disallowing_line(text: str, address: str, user_agent: str) -> str:
     if read(text).allows(address, user_agent):
         return ""
     all_lines = _LINE_ENDS.split(_start(text))
-    numbers = [number for number, line in enumerate(all_lines) if _field(line)[0] == "disallow"]
+    numbers = [number for number, line in enumerate(all_lines) if _DISALLOWS.match(line)]
 
     def is_allowed(without: Container[int]) -> bool:
         kept = ("Disallow:" if number in without else line for number, line in enumerate(all_lines))

@@ -239,7 +239,8 @@ def test_groups_of_one_product_are_joined_and_sitemaps_stand_apart() -> None:
         ("Disallow: /a\nDisallow: /p\nDisallow: /q", "line 3, 'Disallow: /p'"),
         ("Disallow: /p\nDisallow: /p*", "several lines"),
         ("Disallow: /p/x\nAllow: /p\nDisallow: /*p$\nAllow: /", "line 4, 'Disallow: /*p$'"),
-        ("dissallow: /p", "several lines"),  # Protego reads this spelling too
+        ("dissallow: /p", "line 2, 'dissallow: /p'"),  # Protego reads these spellings too
+        ("Disallow /p", "line 2, 'Disallow /p'"),
         ("Disallow: /p\nUser-agent: b\nDisallow: /", "line 2, 'Disallow: /p'"),
         ("Allow: /p\nDisallow: /", ""),
     ],
