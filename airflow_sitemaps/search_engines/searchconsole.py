@@ -24,6 +24,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.state.repository import StateRepository, newest, put_newest
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.search_engines.index_status import PageState
+from airflow_sitemaps.shards.layout import numbered, with_part
 from airflow_sitemaps.shards.schema import Decoder
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt
 
@@ -370,9 +371,7 @@ def _coverage(manifest: Manifest, submitted: SubmittedSitemap) -> IndexCoverage:
 
 def section_of(manifest: Manifest, index_url: str) -> str:
     """Return the section of an index that lists only one section; empty for the index of all sections."""
-    record = manifest.index_record
-    if record is not None and record.mode == "one":
+    record, name = manifest.index_record, index_url.removeprefix(manifest.base_url)
+    if record is None or record.mode == "one":
         return ""
-    stem, _, _ = index_url.removeprefix(manifest.base_url).partition(".")
-    names = [name for name in manifest.sections if re.fullmatch(rf".*-{re.escape(name)}(?:-\d+)?", stem, re.ASCII)]
-    return max(names, key=len, default="")
+    return next((each for each in manifest.sections if numbered(with_part(record.name, each)).fullmatch(name)), "")

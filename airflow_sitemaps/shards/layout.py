@@ -118,7 +118,7 @@ def collision(
     if mode == "per_section":
         indexes = {f"the index of section {name!r}": with_part(index_name, name) for name in sections}
         indexes |= {"the index of recent entries": with_part(index_name, "recent")} if has_recent else {}
-    families = {what: _numbered(name) for what, name in indexes.items()}
+    families = {what: numbered(name) for what, name in indexes.items()}
     for what, name in indexes.items():
         for other, pattern in families.items():
             if other != what and pattern.fullmatch(name):
@@ -137,7 +137,7 @@ def collision(
 _ADVICE: Final = "rename a section, or give the store another index_name"
 
 
-def _numbered(index_name: str) -> re.Pattern[str]:
+def numbered(index_name: str) -> re.Pattern[str]:
     """Return a pattern of an index and the files that continue it, such as ``sitemap.xml`` and ``sitemap-2.xml``."""
     path = PurePosixPath(index_name)
     stem, dot, suffix = path.name.partition(".")

@@ -62,6 +62,17 @@ def test_one_index_of_all_sections_belongs_to_none() -> None:
     assert [(index.section, index.listed) for index in observation.indexes] == [("", 10)]
 
 
+def test_the_name_of_the_index_is_no_part_of_a_section() -> None:
+    rows = [{"id": 1, "loc": f"{URL}p/1"}]
+    sections = [Section(name, MemorySourceConfig(rows)) for name in ("a", "eu-a")]
+    sitemap = Sitemap(MemoryStore(base_url=URL, index_name="sitemap-eu.xml"), sections, index="per_section")
+    build(sitemap)
+    states = [submitted(name) for name in ("sitemap-eu-a.xml", "sitemap-eu-eu-a-2.xml", "sitemap-a.xml")]
+    observation = observe(sitemap, SITE, states, FakeClock().now())
+    assert observation is not None
+    assert [index.section for index in observation.indexes] == ["a", "eu-a", ""]
+
+
 def test_old_observations_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert KEPT == 200
     monkeypatch.setattr(searchconsole, "KEPT", 3)
