@@ -13,6 +13,7 @@ from airflow_sitemaps.airflow_compat import AirflowException, AirflowFailExcepti
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators.base import SitemapOperator, log_lines, permanent_failures
 from airflow_sitemaps.operators.facts import FAILED, MAX_TEXT, VERIFIED, verified_facts
+from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -75,9 +76,12 @@ class SitemapVerifyOperator(SitemapOperator):
         context["ti"].xcom_push(key=VERIFIED, value=verified_facts(verification))
         log_lines(result.text_lines(verification))
         if verification.errors or (self.strict and verification.failures):
-            raise AirflowFailException(
-                f"{len(verification.errors):,} errors, {len(verification.warnings):,} warnings; the log names each rule and address"
-            )
+            first, errors = verification.failures[0], counted(len(verification.errors), "error")
+            numbers = f"{errors}, {counted(len(verification.warnings), 'warning')}"
+            reason = f"{numbers}; the first: {first.where}: {first.message} ({first.rule}). The log names each"
+            facts = {"error": "AirflowFailException", "message": reason[:MAX_TEXT]}
+            context["ti"].xcom_push(key=FAILED, value=facts)
+            raise AirflowFailException(reason)
         return {
             "files": verification.files,
             "urls": verification.urls,

@@ -311,6 +311,8 @@ def test_verify_succeeds_on_what_we_published_and_fails_on_what_was_spoilt(sitem
     facts = xcom(bad, "verify", "sitemap_verified")
     assert facts["errors"] >= 1
     assert "products-" in facts["failures"][0]["where"]
+    message = xcom(bad, "verify", "sitemap_failed")["message"]
+    assert re.match(r"\d errors?, \d warnings?; the first: https://.*/products-\d+\.xml\.gz: ", message)
 
 
 def test_verify_reads_from_s3_and_says_when_it_cannot(
