@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -121,7 +122,8 @@ def _candidate_keys(url: str, base_url: str | None = None) -> list[str]:
 class VerificationSubject:
     """A published sitemap, its reader, and its manifest; None for a sitemap of another program.
 
-    ``options`` follow from the sitemap. ``over_http``: whether ``fetcher`` requests the files from the website.
+    ``options`` follow from the sitemap. ``over_http``: whether ``fetcher`` requests the files from the website. ``again``
+    returns the subject of what is published now.
     """
 
     fetcher: Fetcher
@@ -129,6 +131,7 @@ class VerificationSubject:
     manifest: Manifest | None = None
     options: VerificationOptions = field(default_factory=VerificationOptions)
     over_http: bool = False
+    again: Callable[[], VerificationSubject] | None = None
 
     def verify(
         self,
@@ -140,19 +143,22 @@ class VerificationSubject:
         """Check the sitemap against all rules, by default with the subject's own options.
 
         ``web`` requests pages and robots.txt; None: an ``HttpClient``. A sitemap that is not read over HTTP needs it
-        only when pages are sampled.
+        only when pages are sampled. If a check fails and a run has published meanwhile, everything is read once more.
         """
         from airflow_sitemaps.http import HttpClient  # noqa: PLC0415
         from airflow_sitemaps.verification.verifier import verify  # noqa: PLC0415
 
-        options = options or self.options
+        options = wanted = options or self.options
         fetcher, pages = self.fetcher, (web or HttpClient()) if options.sample else None
         if not self.over_http:
             if pages is None:
                 options = replace(options, robots=False)
             else:
                 fetcher = _RobotsFromWeb(fetcher, pages)
-        return verify(fetcher, self.addresses, manifest=self.manifest, options=options, pages=pages, progress=progress)
+        done = verify(fetcher, self.addresses, manifest=self.manifest, options=options, pages=pages, progress=progress)
+        if self.again is None or not done.failures or (now := self.again()).manifest == self.manifest:
+            return done
+        return replace(now, again=None).verify(wanted, progress, web=web)
 
 
 def of_sitemap(sitemap: Sitemap) -> VerificationSubject:
@@ -169,6 +175,7 @@ def of_sitemap(sitemap: Sitemap) -> VerificationSubject:
     names = {
         address(section, file.name): file.name for section in manifest.sections.values() for file in section.files()
     }
+    names |= {manifest.base_url + file.name: file.name for file in manifest.extras}
     # A section with its own base_url is part of the sitemap, although its host differs.
     elsewhere = {section.base_url for section in manifest.sections.values()} - {manifest.base_url}
     limits = max((sitemap.limits_of(section) for section in sitemap.sections), key=lambda each: each.max_byte_size)
@@ -177,6 +184,7 @@ def of_sitemap(sitemap: Sitemap) -> VerificationSubject:
         addresses=tuple(store.base_url + index.name for index in manifest.indexes),
         manifest=manifest,
         options=VerificationOptions(limits=limits, cross_submit=(*sitemap.cross_submit, *sorted(elsewhere))),
+        again=partial(of_sitemap, sitemap),
     )
 
 

@@ -18,6 +18,7 @@ from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.http.page_judge import Fetcher, PageJudge, RobotsCache
 from airflow_sitemaps.protocol.entry import MAX_INDEXES
+from airflow_sitemaps.protocol.markup import without_comment
 from airflow_sitemaps.protocol.reader import GZIP_MAGIC, ReadEntry, ReadUrlset, read, unpack
 from airflow_sitemaps.protocol.rules import CHECKS, Findings
 from airflow_sitemaps.protocol.validator import (
@@ -102,6 +103,9 @@ class _VerificationRun:
             file = self._read_file(address, self._public_address(address), as_child=False)
             if file is not None and file.kind == "sitemapindex":
                 self._read_children(address, file, progress)
+        for address in [each for each, file in self.expected.items() if not file.listed and each not in addresses]:
+            if (response := self._fetch(address, self.findings_of(address))) is not None:
+                self._compare_content(address, response.body)
         self._check_across_files()
 
     def _public_address(self, address: str) -> str | None:
@@ -149,7 +153,8 @@ class _VerificationRun:
         validate(file, context, findings)
         if file.kind != "sitemapindex":
             self._record(address, file)
-            self._compare_with_manifest(address, body, file, findings)
+            self._compare_with_manifest(address, file, findings)
+        self._compare_content(address, body)
         return file
 
     def _fetch(self, address: str, findings: Findings) -> Fetched | None:
@@ -212,7 +217,7 @@ class _VerificationRun:
                 "index-lastmod", f"{entry.loc}: the index says {entry.lastmod}, the file has {newest.isoformat()}"
             )
 
-    def _compare_with_manifest(self, address: str, body: bytes, file: ReadUrlset, findings: Findings) -> None:
+    def _compare_with_manifest(self, address: str, file: ReadUrlset, findings: Findings) -> None:
         if not self.expected:
             return
         expected = self.expected.get(address)
@@ -221,9 +226,14 @@ class _VerificationRun:
             return
         if expected.urls is not None and expected.urls != len(file.entries):
             findings.note("manifest-count", f"{len(file.entries):,} URLs; the manifest says {expected.urls:,}")
-        content = unpack(body, Findings(), self.options.limits)
+
+    def _compare_content(self, address: str, body: bytes) -> None:
+        if (expected := self.expected.get(address)) is None:
+            return
+        content = without_comment(unpack(body, Findings(), self.options.limits))
         if hashlib.sha256(content).hexdigest() != expected.xml_sha256:
-            findings.note("manifest-content", "the content differs from the manifest: another program wrote the file")
+            message = "the content differs from the manifest: another program wrote the file"
+            self.findings_of(address).note("manifest-content", message)
 
     def _check_across_files(self) -> None:
         for address, expected in self.expected.items():
@@ -299,7 +309,7 @@ def _host(address: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFile:
-    """The manifest's description of one file. ``urls`` is None for a feed or recent entries, whose URLs are not counted."""
+    """The manifest's description of one file. ``urls`` is None for recent entries, a feed or an index: they are not counted."""
 
     urls: int | None
     xml_sha256: str
@@ -307,7 +317,7 @@ class ManifestFile:
 
 
 def manifest_files(manifest: Manifest | None) -> dict[str, ManifestFile]:
-    """Return every shard and extra file of a generation by its public address; none without a manifest."""
+    """Return every file of a generation by its public address; none without a manifest."""
     if manifest is None:
         return {}
     shards = {
@@ -320,6 +330,6 @@ def manifest_files(manifest: Manifest | None) -> dict[str, ManifestFile]:
     }
     extras = {
         manifest.base_url + file.name: ManifestFile(urls=None, xml_sha256=file.xml_sha256, listed=file.listed)
-        for file in manifest.extras
+        for file in (*manifest.extras, *manifest.indexes)
     }
     return shards | extras

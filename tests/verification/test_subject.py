@@ -98,7 +98,34 @@ def test_a_file_that_is_gone_and_an_index_of_somebody_else_are_found() -> None:
         "unreachable": BASE + first,
         "manifest-extra": BASE + "stranger.xml",
         "manifest-missing": BASE + last,
+        "manifest-content": BASE + "sitemap.xml",
     }
+
+
+def test_an_index_or_feed_of_somebody_else_is_found() -> None:
+    world = built(recent=timedelta(days=36_500), feeds=("atom", "rss"), stylesheet=True)
+    overwrite(world, "sitemap.xml", world.public()["sitemap.xml"][0].replace(b"<lastmod>2026", b"<lastmod>2027"))
+    overwrite(world, "recent.atom", b"<feed/>")
+    world.store.public.delete("recent.rss")
+    result = of_sitemap(world.sitemap()).verify()
+    assert {(failure.rule, failure.where.removeprefix(BASE)) for failure in result.failures} == {
+        ("manifest-content", "sitemap.xml"),
+        ("manifest-content", "recent.atom"),
+        ("unreachable", "recent.rss"),
+        ("lastmod-future", "sitemap.xml"),
+    }
+
+
+def test_a_run_that_publishes_during_a_verification_is_no_error() -> None:
+    world = built(feeds=("atom",), recent=timedelta(days=36_500))
+    subject = of_sitemap(world.sitemap())
+    world.rows.append(row(50, lastmod="2026-01-03T03:04:05Z"))
+    world.build()
+    result = subject.verify()
+    assert result.failures == ()
+    assert result.urls == 13
+    overwrite(world, "recent.atom", b"<feed/>")
+    assert rules(subject.verify()) == {"manifest-content": BASE + "recent.atom"}
 
 
 def test_nothing_published_is_said() -> None:
