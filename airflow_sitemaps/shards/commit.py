@@ -195,8 +195,7 @@ def _departed(old: Manifest | None, new: Manifest, facts: CommitFacts) -> Iterat
             yield Departed(area="public", key=name, generation=new.generation, at=facts.now, etag=etag)
     if old is None:
         return
-    shards = {file.name for section in old.sections.values() for file in section.files()}
-    public = {file.name: None if file.name in shards else file.etag for file in old.public_files()}
+    public = {file.name: file.etag for file in old.public_files()}
     # A fast clock may have written a file, and a name that returns gets a later ``lastmod`` than any before.
     at = {file.name: max(facts.now, file.modified_at) for file in old.public_files()}
     for name, etag in public.items():

@@ -298,8 +298,8 @@ class Departed(Record, frozen=True, kw_only=True):
 
     Attributes:
         generation: First generation that does not name the file, committed ``at``.
-        etag: Token of a public object whose name may return (an index, recent entries, a feed). Default: None, for a
-            name that is never used again.
+        etag: Etag of a public object. An object with another one is left to its writer. Default: None, for a private
+            object, or if the promotion was not finished.
     """
 
     area: Literal["public", "state"]

@@ -111,6 +111,15 @@ def test_adoption_tells_the_difference_first_and_keeps_old_children_through_the_
     assert "old-1.xml" not in world.public()
 
 
+def test_an_adopted_child_that_the_other_program_writes_again_is_left_to_it(world):
+    put_foreign(world)
+    adopt(world.sitemap(), yes=True, clock=world.clock)
+    world.store.public.put("old-1.xml", b"again", mode=Overwrite(), metadata={}, content_type="text/xml")
+    world.clock.advance(timedelta(days=3))
+    world.build()
+    assert world.public()["old-1.xml"][0] == b"again"
+
+
 def test_indexes_by_section_take_the_place_of_an_adopted_index_after_the_grace(world):
     """Its children are swept then, so that it would list missing files."""
     put_foreign(world)

@@ -80,14 +80,14 @@ def commit_facts(
 def _index_etags(
     store: Store, old: Manifest | None, wanted: Sequence[str], adopted: Sequence[str]
 ) -> dict[str, str | None]:
-    """Return the etags of indexes and extra files whose object changed. Another pipeline's must be adopted."""
+    """Return the etags of adopted files, and of changed indexes and extra files. Another pipeline's must be adopted."""
     names: dict[str, str | None] = {}
     departed: set[tuple[str, str | None]] = set()
     if old is not None:
         names = {file.name: file.etag for file in (*old.indexes, *old.extras)}
         departed = {(item.key, item.etag) for item in old.departed if item.area == "public"}
     drifted: dict[str, str | None] = {}
-    for name in dict.fromkeys((*names, *wanted)):
+    for name in dict.fromkeys((*names, *wanted, *adopted)):
         info = store.public.head(name)
         etag = None if info is None else info.etag
         if (name in names and etag != names[name]) or (name not in names and etag is not None):

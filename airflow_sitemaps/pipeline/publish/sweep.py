@@ -21,7 +21,7 @@ from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.promotion import put_back
 from airflow_sitemaps.pipeline.report import Swept
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
-from airflow_sitemaps.pipeline.state.identity import STATE_ID
+from airflow_sitemaps.pipeline.state.identity import STATE_ID, is_of_another
 from airflow_sitemaps.pipeline.state.repository import (
     GENERATIONS,
     KNOWN,
@@ -112,7 +112,7 @@ def _sweep(opened: OpenSitemap, current: ManifestVersion) -> tuple[ManifestVersi
     # The etag of an orphan protects it if it changes before the deletion.
     orphaned = (Departed(area="public", key=i.key, generation=number, at=at, etag=i.etag) for i in strays)
     items = (*due, *orphaned)
-    outcomes = _delete(store, items)
+    outcomes = _delete(store, items, current.manifest)
     gone = [item for item, failure in zip(items, outcomes, strict=True) if failure is None]
     outcomes += _delete_private(state, left, current.manifest)
     if departed := frozenset(gone) & frozenset(due):
@@ -187,11 +187,14 @@ def _oldest(manifest: Manifest) -> int:
     return manifest.history[0].generation if manifest.history else manifest.generation
 
 
-def _delete(store: Store, due: Sequence[Departed]) -> list[str | None]:
+def _delete(store: Store, due: Sequence[Departed], manifest: Manifest) -> list[str | None]:
     """Delete departed files and orphans; return the outcome of each, as ``_attempted`` does."""
 
     def delete(item: Departed) -> None:
         objects = store.public if item.area == "public" else store.state
+        there = store.public.head(item.key) if item.area == "public" else None
+        if there is not None and is_of_another(there, manifest) and (there.modified_at or item.at) > item.at:
+            return  # equal bytes have an equal etag
         objects.delete(item.key, etag=item.etag)
         log.info("swept %s", objects.url(item.key))
 
