@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -243,7 +244,8 @@ class AzureObjects:
         from azure.core.exceptions import AzureError
 
         call, missing = f"{operation} {self.url(key)}", (404, 412) if operation == "DeleteBlob" else (404,)
-        return calling(call, BOUND, (AzureError,), _failure, mode=mode, missing=missing)
+        forget = partial(connections.forget, self.service)
+        return calling(call, BOUND, (AzureError,), _failure, mode=mode, forget=forget, missing=missing)
 
 
 def _failure(call: str, e: Exception) -> CloudFailure:

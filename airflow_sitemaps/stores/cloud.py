@@ -66,6 +66,11 @@ class Connections(Generic[T]):
             for name in [name for name in self._clients if not conn_ids or name[1] in conn_ids]:
                 self._clients.pop(name).close()
 
+    def forget(self, client: T) -> None:
+        """Read the connection of a client again when the next one is needed. Calls that use the client go on."""
+        with self._lock:
+            self._clients = {name: each for name, each in self._clients.items() if each is not client}
+
     def _connected(self, conn_id: str | None) -> T:
         try:
             return self._connect(conn_id)
@@ -153,13 +158,15 @@ def calling(
     failure_of: Callable[[str, Exception], CloudFailure],
     *,
     mode: PutMode | None,
+    forget: Callable[[], None],
     is_copy: bool = False,
     missing: Collection[int] = (404,),
 ) -> Iterator[None]:
     """Name the wait for a call in the log, and translate its errors.
 
     ``mode`` is the condition of a put or copy; None: the call is neither. A status of ``missing`` raises ``Missing``,
-    unless the failure has an advice, such as that the bucket does not exist.
+    unless the failure has an advice, such as that the bucket does not exist. ``forget`` is called before any other error of
+    a reading call, because the connection may be corrected meanwhile.
     """
     try:
         with waiting(call, bound):
@@ -173,4 +180,5 @@ def calling(
             raise failure.put_error(refusals) from safe_cause(e)
         if failure.status in missing and not failure.advice:
             raise Missing from None
+        forget()
         raise failure.error() from safe_cause(e)

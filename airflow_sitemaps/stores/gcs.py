@@ -250,7 +250,8 @@ class GCSObjects:
     def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> AbstractContextManager[None]:
         """Translate a call's errors; ``mode`` is the condition of a write. Missing: no object of the generation."""
         call, is_copy = f"{operation} {self.url(key)}", operation == "objects.rewrite"
-        return calling(call, BOUND, errors(), _failure, mode=mode, is_copy=is_copy, missing=(404, 412))
+        forget = partial(clients.forget, self.client)
+        return calling(call, BOUND, errors(), _failure, mode=mode, forget=forget, is_copy=is_copy, missing=(404, 412))
 
 
 class _Replaced(Exception):  # noqa: N818 - an answer, not an error

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, Overwrite, PutOutcomeError, Update
 from airflow_sitemaps.stores.bucket import redacted
-from airflow_sitemaps.stores.s3 import S3Store
+from airflow_sitemaps.stores.s3 import S3Store, open_area
 from airflow_sitemaps.stores.s3.client import connections, failure_of
 from tests.stores.conftest import BASE
 from tests.support.s3 import S3Server, areas
@@ -390,6 +390,26 @@ def test_a_missing_bucket_is_named(moto_connection: str) -> None:
     ):
         with pytest.raises(ConfigurationError, match="Create the bucket 'no-such-bucket-here'"):
             action()
+
+
+def test_a_connection_is_read_again_after_an_error(moto: S3Server) -> None:
+    """The API server runs for weeks, and a person corrects the connection meanwhile."""
+
+    def keys_of_reads() -> tuple[str, ...]:
+        return tuple(
+            open_area(f"s3://{bucket}/x", conn_id).connection.client._request_signer._credentials.access_key
+            for _ in range(2)
+        )
+
+    bucket, conn_id = moto.new_bucket(), "corrected"
+    with moto.connection(conn_id):
+        assert keys_of_reads() == ("test-access-key",) * 2
+        os.environ["AIRFLOW_CONN_CORRECTED"] = os.environ["AIRFLOW_CONN_CORRECTED"].replace("test-access", "rotated")
+        assert open_area(f"s3://{bucket}/x", conn_id).head("k") is None
+        assert keys_of_reads() == ("test-access-key",) * 2, "a missing object is no error"
+        with pytest.raises(ConfigurationError):
+            list(open_area("s3://no-such-bucket-here/x", conn_id).list())
+        assert keys_of_reads() == ("rotated-key",) * 2
 
 
 def test_a_connection_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError, FlexibleChecksumError, HTTPClientError, IncompleteReadError
@@ -15,7 +16,7 @@ from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOutcomeError, StoredObject, Update
 from airflow_sitemaps.stores.bucket import BucketAddress, bare_etag, plain_type, redacted
 from airflow_sitemaps.stores.cloud import Missing, calling
-from airflow_sitemaps.stores.s3.client import S3Connection, answer_of, bound_of, failure_of
+from airflow_sitemaps.stores.s3.client import S3Connection, answer_of, bound_of, connections, failure_of
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 from airflow_sitemaps.waits import repeated
 
@@ -213,7 +214,8 @@ class S3Objects:
     def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> AbstractContextManager[None]:
         """Translate a call's errors; ``mode`` is the condition of a write. Missing: there is no object."""
         call, bound = f"{operation} {self.url(key)}", bound_of(self.connection.client)
-        return calling(call, bound, ERRORS, failure_of, mode=mode, is_copy=operation == "CopyObject")
+        forget, is_copy = partial(connections.forget, self.connection), operation == "CopyObject"
+        return calling(call, bound, ERRORS, failure_of, mode=mode, forget=forget, is_copy=is_copy)
 
 
 class _BrokenOffError(Exception):
