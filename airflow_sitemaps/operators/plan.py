@@ -126,9 +126,10 @@ class SitemapPlanOperator(SitemapOperator):
             for section, sql in sql_of(sitemap).items():
                 log.debug("section %s: rendered SQL: %s", section, sql)
             progress = LogProgress(log)
+            finished = None
             if not request.dry_run:
-                stages.recover(sitemap, origin=request.origin, progress=progress)
-            planned = stages.plan(sitemap, request, progress=progress)
+                finished = stages.recover(sitemap, origin=request.origin, progress=progress)
+            planned = stages.plan(sitemap, request, finished=finished, progress=progress)
         tasks = make_tasks(planned.plan.batches, request.batch_rows)
         _log_plan(context, planned, tasks)
         return references(tasks, planned.key) if planned.key else []

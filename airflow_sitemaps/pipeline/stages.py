@@ -102,8 +102,8 @@ def build(
         sections=tuple(sections), full=full, rebuild=tuple(rebuild), allow=tuple(allow), adopt=adopt,
         keep_lastmods=tuple(keep_lastmods),
     )  # fmt: skip
-    recover(sitemap, clock=clock, progress=progress)
-    planned = plan(sitemap, request, clock=clock, progress=progress)
+    finished = recover(sitemap, clock=clock, progress=progress)
+    planned = plan(sitemap, request, finished=finished, clock=clock, progress=progress)
     assert planned.key is not None
     receipts, failures = _written(sitemap, planned, clock, progress)
     report = publish(sitemap, planned.key, receipts, failures=failures, clock=clock, progress=progress)
@@ -172,6 +172,7 @@ def plan(
     sitemap: Sitemap,
     request: RunRequest = RunRequest(),  # noqa: B008 - frozen
     *,
+    finished: int | None = None,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = QUIET,
 ) -> Planned:
@@ -184,6 +185,7 @@ def plan(
     Args:
         sitemap: The sitemap.
         request: What the run is to do. Default: an incremental run of all sections.
+        finished: Generation whose promotion the run has finished. Default: None.
         clock: Source of time and of tokens.
         progress: Receiver of the progress of the survey.
 
@@ -210,7 +212,7 @@ def plan(
     run = new_run(clock)
     if not request.dry_run and (request.asked_by or request.origin):
         check_origin(manifest, request.origin, request.allow, run=run)
-    run_plan = make_plan(opened, manifest, request, run=run, adopted=adopted)
+    run_plan = replace(make_plan(opened, manifest, request, run=run, adopted=adopted), finished=finished)
     if request.dry_run:
         _discard(sitemap, run_plan)
         return Planned(plan=run_plan, key=None)
@@ -385,11 +387,14 @@ def _report_refusal(
 def _unchanged(opened: OpenSitemap, run_plan: Plan, receipts: Sequence[Receipt] = (), **fields: Any) -> Report:
     """Report that nothing changed, after an unfinished promotion is finished, and sweep the files that are due.
 
+    If this run finished the promotion of an earlier one, it reports what that run changed.
+
     Raises:
         OwnershipError: Another pipeline has the name of a file that is not promoted yet.
         StoreError: The store failed, or the body of such a file is lost.
     """
     current, swept = opened.state.current(), Swept()
+    finished = run_plan.finished if current is None or current.manifest.promoted else current.manifest.generation
     if current is not None and current.manifest.origin in ("", run_plan.origin):
         with suppress(SupersededError):  # the run that committed meanwhile finishes it
             current = promote(opened, current)
@@ -397,8 +402,10 @@ def _unchanged(opened: OpenSitemap, run_plan: Plan, receipts: Sequence[Receipt] 
         current, swept = sweep(opened, current)
     manifest = current.manifest if current is not None else None
     close(opened, manifest, run_plan.sections.keys())
-    result = "refused" if run_plan.failures else "unchanged"
-    report = reported(opened, run_plan, receipts, old=manifest, new=manifest, result=result, swept=swept, **fields)
+    old, result = manifest, "refused" if run_plan.failures else "unchanged"
+    if manifest is not None and manifest.promoted and manifest.generation == finished and not run_plan.failures:
+        old, result = opened.state.generation(manifest.generation - 1), "published"
+    report = reported(opened, run_plan, receipts, old=old, new=manifest, result=result, swept=swept, **fields)
     if manifest is not None:
         remember_all(opened.state, run_plan, manifest)
     return report

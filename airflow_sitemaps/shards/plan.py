@@ -298,6 +298,7 @@ class Plan(Record, frozen=True, kw_only=True):
         staged: Whether it is the staged change of a refused section, which is published while its question is open.
         repairs: Files to put again, of whatever section. Those of a planned section are in its actions too; those of
             another section need no source.
+        finished: Generation whose promotion the run finished before it planned. Default: None.
     """
 
     run: RunName
@@ -323,6 +324,7 @@ class Plan(Record, frozen=True, kw_only=True):
     origin: str = ""
     asked_by: str = ""
     staged: bool = False
+    finished: Count | None = None
 
     def without(self, names: Collection[str]) -> Plan:
         """Return the plan without some sections, which stay as published. Batches keep their numbers.

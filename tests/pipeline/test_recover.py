@@ -68,8 +68,17 @@ def test_recover_of_nothing_does_nothing() -> None:
 
 
 def test_a_build_recovers_first(interrupted: World) -> None:
-    assert interrupted.build().result == "unchanged"
+    report = interrupted.build()
     assert promoted(interrupted)
+    assert (report.result, report.generation, report.previous_generation) == ("published", 2, 1)
+    assert report.sections["pages"].shards.has_changes()
+    assert interrupted.build().result == "unchanged"
+
+
+def test_a_run_that_read_all_rows_reports_the_promotion_that_it_finishes(interrupted: World) -> None:
+    report = interrupted.build(full=True)
+    assert promoted(interrupted)
+    assert (report.result, report.generation, report.previous_generation) == ("published", 2, 1)
 
 
 def test_a_damaged_body_is_read_again(interrupted: World) -> None:
