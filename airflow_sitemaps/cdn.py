@@ -20,6 +20,7 @@ from uuid import uuid4
 
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
 from airflow_sitemaps.http import Fetched, FetchError
+from airflow_sitemaps.waits import waiting
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, password
 
 __all__ = ["AzureFrontDoorPurge", "CloudFrontPurge", "CloudflarePurge", "FastlyPurge", "GoogleCDNPurge"]
@@ -32,9 +33,12 @@ FASTLY: Final = "api.fastly.com"
 FASTLY_THREADS: Final = 8
 CLOUDFRONT_PATHS: Final = 100
 """Number of paths above which one wildcard replaces them. AWS charges for each path after the first 1,000 of a month."""
+CLOUDFRONT_AT_ONCE: Final = 3_000
+"""Maximum number of single paths in progress."""
 GOOGLE: Final = "compute.googleapis.com"
 GOOGLE_PATHS: Final = 20
 """The same number for Google, which takes one path in a request."""
+GOOGLE_A_MINUTE: Final = 500
 AZURE: Final = "management.azure.com"
 AZURE_PATHS: Final = 100
 AZURE_API: Final = "2023-05-01"
@@ -173,9 +177,13 @@ class CloudFrontPurge:
             ConfigurationError: The distribution or the permissions of the connection are wrong.
             StoreError: CloudFront is busy, or the invalidation is not complete in time. A retry may succeed.
         """
+        paths = _paths(addresses, CLOUDFRONT_PATHS)
+        for start in range(0, len(paths), CLOUDFRONT_AT_ONCE):
+            self._invalidate(paths[start : start + CLOUDFRONT_AT_ONCE])
+
+    def _invalidate(self, paths: Sequence[str]) -> None:
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - only workers need the SDK
 
-        paths = _paths(addresses, CLOUDFRONT_PATHS)
         where = f"CloudFront distribution {self.distribution_id}"
         try:
             client = self._client()
@@ -255,11 +263,13 @@ class GoogleCDNPurge:
                 said = excerpt(answer.body, token)
                 raise StoreError(f"Google Cloud CDN: the response is no operation: {said}. Run again") from None
 
-        running = []
+        running: list[tuple[str, str]] = []
         for host in sorted({urlsplit(address).netloc for address in addresses}):
             for path in _paths([each for each in addresses if urlsplit(each).netloc == host], GOOGLE_PATHS):
                 body = json.dumps({"host": host, "path": path}).encode()
                 url = f"{base}/urlMaps/{quote(self.url_map)}/invalidateCache"
+                if running and not len(running) % GOOGLE_A_MINUTE:
+                    self.sleep(60)
                 running.append(state_of(_purged(service, "Google Cloud CDN", url, headers, body)))
         for name, state in running:
 
@@ -320,18 +330,23 @@ class AzureFrontDoorPurge:
         service = Service(sender=self.client, secret=token)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         domains = sorted({urlsplit(address).hostname or "" for address in addresses})
-        body = json.dumps({"contentPaths": _paths(addresses, AZURE_PATHS), "domains": domains}).encode()
+        paths = _paths(addresses, AZURE_PATHS)
         url = f"https://{AZURE}{self.endpoint_id}/purge?api-version={AZURE_API}"
-        answer = _purged(service, "Azure Front Door", url, headers, body)
-        location = answer.headers.get("location", "")
+        answers = []
+        for start in range(0, len(paths), AZURE_PATHS):
+            body = json.dumps({"contentPaths": paths[start : start + AZURE_PATHS], "domains": domains}).encode()
+            answers.append(_purged(service, "Azure Front Door", url, headers, body))
 
-        def look() -> str:
-            return state_of(_purged(service, "Azure Front Door", location, headers, method="GET"))
-
-        def state_of(answer: Fetched) -> str:
+        def state_of(answer: Fetched, location: str) -> str:
             return "running" if answer.status == 202 and location else "completed"
 
-        _wait(f"Azure Front Door {self.endpoint_id}", state_of(answer), look, self.wait_s, self.sleep)
+        for answer in answers:
+
+            def look(location: str = answer.headers.get("location", "")) -> str:
+                return state_of(_purged(service, "Azure Front Door", location, headers, method="GET"), location)
+
+            state = state_of(answer, answer.headers.get("location", ""))
+            _wait(f"Azure Front Door {self.endpoint_id}", state, look, self.wait_s, self.sleep)
 
     def _token(self) -> str:
         from airflow.providers.microsoft.azure.hooks.base_azure import AzureBaseHook  # noqa: PLC0415
@@ -360,16 +375,17 @@ def _wait(where: str, state: str, look: Callable[[], str], wait_s: float, sleep:
     while wait_s and state.casefold() not in ("completed", "done", "failed"):
         if time.monotonic() >= deadline:
             raise StoreError(f"{where}: an invalidation is not complete after {wait_s:g} s. Run again")
-        sleep(PAUSE_S)
-        state = look()
+        with waiting(
+            f"{where}: an invalidation", f"A wait of {wait_s:g} s"
+        ):  # its end shows that the task has not stalled
+            sleep(PAUSE_S)
+            state = look()
     if state.casefold() == "failed":
         raise StoreError(f"{where}: an invalidation failed. Run again")
 
 
 def _paths(addresses: Sequence[str], most: int) -> list[str]:
-    """Return the paths to invalidate: each one, or above ``most`` a wildcard for their common folder."""
+    """Return the paths to invalidate: each one, or above ``most`` a wildcard for their common folder, but never ``/*``."""
     paths = sorted({quote(urlsplit(address).path or "/", safe="/%:@!$&'()*+,;=~-._") for address in addresses})
-    if len(paths) <= most:
-        return paths
     folder = commonpath(paths).rstrip("/")
-    return [f"{folder}/*"]
+    return [f"{folder}/*"] if folder and len(paths) > most else paths

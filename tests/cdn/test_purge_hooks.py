@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,7 +19,7 @@ import pytest
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from airflow_sitemaps import airflow_compat, web_services
+from airflow_sitemaps import airflow_compat, waits, web_services
 from airflow_sitemaps.cdn import AzureFrontDoorPurge, CloudflarePurge, CloudFrontPurge, FastlyPurge, GoogleCDNPurge
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
 from airflow_sitemaps.http import Fetched, FetchError
@@ -191,6 +192,40 @@ def test_many_paths_become_one_wildcard() -> None:
     addresses = [f"https://a.example/maps/{folder}/{n}.xml" for folder in ("de", "fr") for n in range(60)]
     LocalCloudFrontPurge(distribution_id="E1", fake=fake)(addresses)
     assert fake.batches[0]["Paths"] == {"Quantity": 1, "Items": ["/maps/*"]}
+
+
+def at_root(number: int) -> list[str]:
+    return [f"https://www.example.com/products-{n:05d}.xml.gz" for n in range(number)]
+
+
+def test_files_at_the_root_of_a_host_do_not_empty_the_cache_of_the_whole_site() -> None:
+    fake = FakeCloudFront()
+    LocalCloudFrontPurge(distribution_id="E1", fake=fake)(at_root(3_001))
+    assert [batch["Paths"]["Quantity"] for batch in fake.batches] == [3_000, 1]
+    LocalCloudFrontPurge(distribution_id="E1", fake=fake)([*at_root(101), "https://shop.example.com/other/1.xml"])
+    assert fake.batches[-1]["Paths"]["Quantity"] == 102
+
+
+def test_google_and_azure_get_paths_at_the_root_of_a_host_within_their_limits(
+    management: tuple[type[Management], Rerouted],
+) -> None:
+    api, client = management
+    pauses: list[float] = []
+    LocalGoogleCDNPurge(url_map="web-map", client=client, wait_s=0, sleep=pauses.append)(at_root(501))
+    assert len(api.calls) == len({call[2]["path"] for call in api.calls}) == 501
+    assert pauses == [60]
+    api.calls.clear()
+    LocalAzureFrontDoorPurge(endpoint_id=ENDPOINT, client=client, wait_s=0)(at_root(101))
+    assert [len(call[2]["contentPaths"]) for call in api.calls] == [100, 1]
+
+
+def test_a_long_wait_for_an_invalidation_does_not_stall_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = []
+    monkeypatch.setattr(waits, "watch", waits.Watch(first_s=0.1))
+    hook = LocalCloudFrontPurge(distribution_id="E1", fake=FakeCloudFront(looks=8), sleep=lambda _: time.sleep(0.1))
+    with waits.watch.moving("publish", 0.5, lambda: ended.append(1)), waits.waiting("the purge hook", "own"):
+        hook(at_root(1))
+    assert not ended
 
 
 def test_an_invalidation_that_does_not_complete_in_time_has_failed() -> None:
