@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, StoredObject, Update
 from airflow_sitemaps.stores.bucket import BucketAddress, BucketStore, bare_etag, plain_type
-from airflow_sitemaps.stores.cloud import CloudFailure, Connections, Missing, calling
+from airflow_sitemaps.stores.cloud import ARCHIVED, CloudFailure, Connections, Missing, calling
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ NEXT_STEPS: Final = {
     "LeaseIdMissing": "Another program holds a lease on the blob: break the lease",
     "LeaseAlreadyPresent": "Another program holds a lease on the blob: break the lease",
     "BlobImmutableDueToPolicy": "A policy forbids changes of the blob: publish to a container without one",
+    "BlobArchived": ARCHIVED,
     "SnapshotsPresent": "The blob has snapshots: delete them, or use the account's soft delete instead",
     "InvalidBlobType": "The blob is an append or page blob of another program: remove it",
     "FeatureVersionMismatch": "The client is older than the account's features: update azure-storage-blob",

@@ -27,6 +27,10 @@ class Client(Protocol):
 
 T = TypeVar("T", bound=Client)
 
+ARCHIVED: Final = (
+    "A lifecycle rule archived the object: restore it, and exclude both prefixes of the store from the rule"
+)
+
 NO_CREDENTIALS: Final = frozenset(
     {
         "AirflowNotFoundException",

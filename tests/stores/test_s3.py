@@ -262,6 +262,7 @@ def client_error(code: str, status: int, operation: str = "PutObject", message: 
         ("PermanentRedirect", 301, ConfigurationError, "region_name"),
         ("AuthorizationHeaderMalformed", 400, ConfigurationError, "region_name"),
         ("RequestTimeTooSkewed", 403, ConfigurationError, "clock"),
+        ("InvalidObjectState", 403, ConfigurationError, "lifecycle rule archived the object: restore it"),
         ("NotImplemented", 501, ConfigurationError, "single_writer=True"),
         ("InvalidRequest", 400, ConfigurationError, "endpoint_url"),
         ("RequestTimeout", 400, StoreError, "Run again"),
