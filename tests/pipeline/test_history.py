@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from airflow_sitemaps import Guards
-from airflow_sitemaps.errors import ConfigurationError, GuardError, OwnershipError, StoreContentError
+from airflow_sitemaps.errors import ConfigurationError, GuardError, OwnershipError, StoreContentError, StoreError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.adoption import adopt
+from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
 from tests.support.environment import BASE, World, row
@@ -37,6 +39,22 @@ def test_a_rollback_is_a_new_generation_with_the_earlier_content(world):
     assert world.crawl().entries() == first.entries()
     status = stages.status(world.sitemap())
     assert [(n.generation, n.action) for n in status.history] == [(1, "build"), (2, "build"), (3, "rollback to 1")]
+
+
+@pytest.mark.parametrize("history", [20, 2])
+def test_a_rollback_that_is_tried_again_finishes_the_first_try(world, monkeypatch, history):
+    world.settings["history"] = history
+    world.build()
+    world.rows[0]["priority"] = 0.3
+    world.build()
+    with monkeypatch.context() as broken:
+        broken.setattr(promotion, "_promote_file", Mock(side_effect=StoreError("the store failed")))
+        with pytest.raises(StoreError):
+            stages.rollback(world.sitemap(), 1, clock=world.clock)
+    report = stages.rollback(world.sitemap(), 1, clock=world.clock)
+    assert (report.generation, report.previous_generation, report.action) == (3, 2, "rollback to 1")
+    assert report.sections["pages"].shards.rewritten == 1
+    assert [note.generation for note in stages.status(world.sitemap()).history][-1] == 3
 
 
 def test_the_run_after_a_rollback_publishes_the_source_again(world):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -64,6 +65,7 @@ def rollback(
     run = new_run(clock)
     if origin:
         check_origin(current.manifest, origin, allow, run=run)
+    action = f"rollback to {generation}"
     if not current.manifest.promoted:
         promoted = roll_forward(opened, current)
         if promoted.manifest.generation != current.manifest.generation:
@@ -72,7 +74,11 @@ def rollback(
                 "Look at the status, then try again."
             )
         current = promoted
-    old, action = current.manifest, f"rollback to {generation}"
+        if current.manifest.promoted and current.manifest.history[-1].action == action:  # of a try that failed
+            return _reported(
+                opened, started, opened.state.generation(current.manifest.generation - 1), current.manifest
+            )
+    old = current.manifest
     earlier = _earlier(opened.state, old, generation)
     facts = commit_facts(opened, old)
     listing = public_files.look(opened.store)
@@ -99,19 +105,24 @@ def rollback(
     if version is None:
         raise ConflictError("another run committed first; nothing was rolled back. Look at the status, then try again.")
     done, swept = finish(opened, version, fresh=True, bodies=bodies)
-    now = clock.now()
+    return _reported(opened, started, old, done.manifest, swept=swept)
+
+
+def _reported(opened: OpenSitemap, started: datetime, old: Manifest | None, new: Manifest, **fields: Any) -> Report:
+    """Make and store the report of the rollback that a generation is."""
+    now = opened.clock.now()
     report = make_report(
         None,
         (),
         old=old,
-        new=done.manifest,
-        run=run,
+        new=new,
+        run=new.run,
         result="published",
         started_at=started.isoformat(),
         finished=now,
         seconds={"publish": (now - started).total_seconds()},
-        swept=swept,
-        action=action,
+        action=new.history[-1].action,
+        **fields,
     )
     opened.state.write_report(report)
     return report
