@@ -48,7 +48,7 @@ def status(arguments: argparse.Namespace) -> Answer:
     """Describe the published sitemap. The exit status is 1 if it is older than ``--max-age``, or nothing is published."""
     sitemap = load_target(arguments.target).sitemap
     state, summary = stages.status(sitemap), fetches.summary_of(sitemap.store.open().state)
-    document, lines = state.to_dict(), [*_status_lines(state), *fetches.lines(summary)]
+    document, lines = state.to_dict(), [*_status_lines(state, sitemap.store.describe()), *fetches.lines(summary)]
     document["crawlers"] = msgspec.to_builtins(summary.crawlers)
     if arguments.max_age is None:
         return Answer(document=document, lines=lines)
@@ -151,9 +151,9 @@ def _hours(age: timedelta) -> str:
     return f"{minutes:,.0f} min" if minutes < 60 else f"{minutes / 60:,.1f} h"
 
 
-def _status_lines(found: Status) -> Iterator[str]:
+def _status_lines(found: Status, store: str) -> Iterator[str]:
     if not found.generation:
-        yield "nothing was published here yet"
+        yield f"nothing was published here yet: {store}"
         return
     yield (
         f"generation {found.generation} of {found.committed_at}: {counted(found.urls, 'URL')} in {counted(found.shards, 'shard')}, "

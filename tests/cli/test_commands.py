@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -127,7 +128,9 @@ def test_a_process_prints_its_answer_on_standard_output_and_nothing_else(shop: S
 
 
 def test_status_before_and_after(shop: Shop) -> None:
-    assert shop.shell("status", shop.target)[:2] == (0, "nothing was published here yet\n")
+    code, out, _ = shop.shell("status", shop.target)
+    assert code == 0
+    assert re.fullmatch(r"nothing was published here yet: /.+ for https://shop.example/\n", out)
     shop.json("build", shop.target)
 
     _, out, _ = shop.shell("status", shop.target)

@@ -54,7 +54,8 @@ def test_the_state_folder_is_the_sibling_and_may_be_elsewhere(config: LocalStore
     assert not (tmp_path / "maps").exists()  # naming it makes nothing
     config.open()
     assert (tmp_path / "maps").is_dir()
-    assert "maps" in config.describe()
+    assert config.describe() == f"{tmp_path / 'maps'} for {BASE}"
+    assert LocalStore("maps", base_url=BASE).describe().startswith("/")
     assert "maps" in repr(config)
 
 

@@ -119,8 +119,8 @@ class LocalStore(StoreSettings):
         return public, state
 
     def describe(self) -> str:
-        """Return path and address for logs."""
-        return f"{self.path} for {self.base_url}"
+        """Return absolute path and address for logs."""
+        return f"{self.uri.removeprefix('file://')} for {self.base_url}"
 
     def __repr__(self) -> str:
         return f"LocalStore({str(self.path)!r}, base_url={self.base_url!r})"
