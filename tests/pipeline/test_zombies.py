@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import feedparser
@@ -10,7 +11,9 @@ import pytest
 from airflow_sitemaps import Guards
 from airflow_sitemaps.errors import GuardError, IncompleteError, StoreError
 from airflow_sitemaps.pipeline import build, stages
-from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.ports import Overwrite, PutOutcomeError
+from airflow_sitemaps.stores.memory import MemoryObjects
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import World, row
 
@@ -191,3 +194,26 @@ def test_a_clock_that_is_set_back_in_the_middle_of_a_run_does_no_harm():
     world = world_of(10)
     back = Faults(before=lambda call: world.clock.advance(timedelta(hours=-1)))
     assert build(faulty(world, back), clock=world.clock).urls == 10
+
+
+def test_a_report_that_was_not_written_is_not_taken_for_the_earlier_one(monkeypatch):
+    """A retry reports the same run again, and the store answers 503 once."""
+    world = World([row(1)])
+    report = replace(world.build(), result="refused")
+    world.clock.advance(timedelta(minutes=1))
+    again = replace(report, result="published", finished_at=world.clock.now().isoformat())
+    state, real, failures = (
+        StateRepository(world.store.state),
+        MemoryObjects.put,
+        [PutOutcomeError("503", definite=False)],
+    )
+    state.write_report(report)
+
+    def put(self, key, body, **headers):
+        if failures:
+            raise failures.pop()
+        return real(self, key, body, **headers)
+
+    monkeypatch.setattr(MemoryObjects, "put", put)
+    state.write_report(again)
+    assert state.read_report(report.run)["result"] == "published"

@@ -154,7 +154,8 @@ class StateRepository:
     def keep_generation(self, current: ManifestVersion) -> None:
         """Store a manifest that is about to be replaced, for rollback."""
         key = generation_key(current.manifest.generation)
-        put_verified(self.objects, key, current.body, mode=Overwrite(), write_id=key, content_type=GZIP)
+        write_id = f"{key}#{current.manifest.write_id}"
+        put_verified(self.objects, key, current.body, mode=Overwrite(), write_id=write_id, content_type=GZIP)
 
     def generation(self, number: int) -> Manifest | None:
         """Read an earlier generation; return None if it is not kept."""
@@ -199,7 +200,7 @@ class StateRepository:
         """Store a report and return its key."""
         key = report_key(report.run)
         body = json.dumps(report.to_dict(), ensure_ascii=False, indent=1).encode()
-        put_verified(self.objects, key, body, mode=Overwrite(), write_id=key)
+        put_verified(self.objects, key, body, mode=Overwrite(), write_id=f"{key}#{report.finished_at}")
         return key
 
     def read_report(self, run: str) -> dict[str, Any] | None:
