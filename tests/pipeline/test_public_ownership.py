@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,8 @@ from airflow_sitemaps import LocalStore, MemoryStore, Section, ShardPolicy, Site
 from airflow_sitemaps.errors import OwnershipError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.state.identity import OWNER, STATE_ID
-from airflow_sitemaps.ports import Create
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.ports import Create, Overwrite
 from airflow_sitemaps.stores.memory import MemoryObjects
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.support.environment import BASE, FREE, World, row
@@ -235,6 +237,22 @@ def late_put(world: World) -> str:
     assert name not in world.config.public.objects
     world.config.public.put(name, late.body, mode=Create(), metadata=late.info.metadata, content_type="x")
     return name
+
+
+def test_an_orphan_behind_many_files_of_other_programs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = importlib.import_module("airflow_sitemaps.pipeline.publish.sweep")
+    monkeypatch.setattr(sweep, "EXAMINED", 2)
+    world = World([row(1)])
+    world.build()
+    manifest = StateRepository(world.store.state).manifest()
+    assert manifest is not None
+    for name in ("a.xml", "b.xml", "c.xml", "d.xml", "late.xml"):
+        stamp = {"state-id": manifest.state_id} if name == "late.xml" else {}
+        world.store.public.put(name, b"x", mode=Overwrite(), metadata=stamp, content_type="text/xml")
+    later = world.clock.now() + timedelta(days=90)
+    times = (later + timedelta(seconds=n) for n in range(5))
+    seen = [len(sweep.orphans(world.store, manifest, now, timedelta(days=2))) for now in times]
+    assert sorted(seen) == [0, 0, 0, 1, 1]
 
 
 def test_a_file_that_a_late_put_brought_back_is_swept() -> None:

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec.structs import replace
@@ -63,7 +62,7 @@ SUFFIXES: Final = (".xml", ".xml.gz", ".txt.gz", ".atom", ".rss", ".xsl")
 """Endings of the names that this package publishes."""
 
 EXAMINED: Final = 1_000
-"""Maximum number of unknown files whose metadata one sweep reads; the next sweep continues."""
+"""Maximum number of unknown files whose metadata one sweep reads; each sweep begins with another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,13 +261,15 @@ def orphans(store: Store, manifest: Manifest, now: datetime, grace: timedelta) -
         return ()
     names = {file.name for file in manifest.public_files()}
     names |= {item.key for item in manifest.departed if item.area == "public"}
-    unknown = (
+    unknown = [
         info.key
         for info in store.public.list()
         if info.modified_at is not None
         and info.modified_at < now - grace
         and info.key not in names
         and info.key.endswith(SUFFIXES)
-    )
-    infos = mapped(store.public.head, islice(unknown, EXAMINED), "sitemap-orphans")
+    ]
+    first = int(now.timestamp()) % max(1, len(unknown))
+    examined = (unknown[first:] + unknown[:first])[:EXAMINED]
+    infos = mapped(store.public.head, examined, "sitemap-orphans")
     return tuple(info for info in infos if info is not None and info.metadata.get(STATE_ID) == manifest.state_id)
