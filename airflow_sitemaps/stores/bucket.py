@@ -53,8 +53,9 @@ class BucketAddress:
         return self.prefix + checked_key(key, prefix=self.prefix)
 
     def covers(self, other: BucketAddress) -> bool:
-        """Return whether everything under ``other`` is also under this address."""
-        return (self.start, self.bucket) == (other.start, other.bucket) and other.prefix.startswith(self.prefix)
+        """Return whether everything under ``other`` is also under this address. A start may omit Azure's account."""
+        is_same = self.start.startswith(other.start) or other.start.startswith(self.start)
+        return is_same and self.bucket == other.bucket and other.prefix.startswith(self.prefix)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -59,6 +59,18 @@ def test_addresses(url: str, uri: str, state: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "state_url"),
+    [
+        ("az://web/maps", "https://acme.blob.core.windows.net/web/maps/state"),
+        ("https://acme.blob.core.windows.net/web/maps", "az://web/maps/state"),
+    ],
+)
+def test_a_state_area_inside_the_public_one_is_refused_however_it_is_written(url: str, state_url: str) -> None:
+    with pytest.raises(ConfigurationError, match="inside the public prefix"):
+        AzureBlobStore(url, base_url=BASE, state_url=state_url)
+
+
+@pytest.mark.parametrize(
     ("url", "message"),
     [
         ("s3://maps/shop", "must look like 'az://container/prefix'"),
