@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, ObjectStore, PutMode, PutOutcomeError, Update
 from airflow_sitemaps.stores.local import BOOKS, LocalStore, objects, permissions
 
@@ -111,6 +111,20 @@ def test_a_setgid_folder_passes_on_its_group(tmp_path: Path) -> None:
     paths = [tmp_path / "maps" / name for name in ("de", "de/at", "de/at/k.xml")]
     assert [path.stat().st_gid for path in paths] == [group] * 3
     assert [mode_of(path) for path in paths] == [0o2750, 0o2750, 0o640]
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS])
+def test_a_file_system_without_modes_is_used_unless_a_mode_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(permissions.os, "fchmod", refuse)
+    put(LocalStore(tmp_path / "maps", base_url=BASE).open().public, "k.xml")
+    assert (tmp_path / "maps" / "k.xml").read_bytes() == b"x"
+    with pytest.raises((ConfigurationError, StoreError)):
+        put(LocalStore(tmp_path / "maps", base_url=BASE, file_mode=0o640).open().public, "other.xml")
 
 
 @pytest.fixture

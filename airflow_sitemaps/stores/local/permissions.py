@@ -28,6 +28,8 @@ OTHERS_WRITE: Final = stat.S_IWOTH
 """Permission bit that is never granted: everyone could change a published file."""
 NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EACCES})
 """Errors of ``fsync`` of a folder on file systems that do not support it."""
+NO_MODES: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS})
+"""Errors of ``fchmod`` of an own file on file systems that have no modes."""
 MKDIR: Final = "import os, sys; os.mkdir(sys.argv[1], int(sys.argv[2], 8))"
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 UNUSABLE_NAME: Final = frozenset({errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EILSEQ, errno.EEXIST})
@@ -51,7 +53,11 @@ class Permissions:
         if self.gid is not None:
             os.fchown(handle, -1, self.gid)
         if self.file_mode is not None:
-            os.fchmod(handle, self.file_mode | (_permission_bits(replaced) if self.widen else 0))
+            try:
+                os.fchmod(handle, self.file_mode | (_permission_bits(replaced) if self.widen else 0))
+            except OSError as e:
+                if not self.widen or e.errno not in NO_MODES:
+                    raise
 
 
 UMASK: Final = Permissions()
