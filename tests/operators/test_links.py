@@ -20,6 +20,11 @@ def publishing(store) -> SitemapPublishOperator:
     ("extra", "console"),
     [
         ({"region_name": "eu-central-1"}, "https://console.aws.amazon.com/s3/buckets/acme?prefix=web%2Fsitemaps%2F"),
+        ({"region_name": "cn-north-1"}, "https://console.amazonaws.cn/s3/buckets/acme?prefix=web%2Fsitemaps%2F"),
+        (
+            {"region_name": "us-gov-west-1"},
+            "https://console.amazonaws-us-gov.com/s3/buckets/acme?prefix=web%2Fsitemaps%2F",
+        ),
         ({"region_name": "us-east-1", "endpoint_url": "https://minio.example"}, ""),
     ],
 )

@@ -77,10 +77,13 @@ class S3Store(BucketStore):
         """Return the AWS console's page of the public prefix; empty if the connection sets another endpoint."""
         from airflow_sitemaps.stores.s3.client import connections, is_aws  # noqa: PLC0415
 
-        if not is_aws(connections.of(self.conn_id).endpoint):
+        endpoint = connections.of(self.conn_id).endpoint
+        if not is_aws(endpoint):
             return ""
+        host = "amazonaws-us-gov.com" if ".us-gov-" in endpoint else "aws.amazon.com"
+        host = "amazonaws.cn" if endpoint.endswith(".cn") else host
         where = f"{quote(self.public.bucket)}?prefix={quote(self.public.prefix, safe='')}"
-        return f"https://console.aws.amazon.com/s3/buckets/{where}"
+        return f"https://console.{host}/s3/buckets/{where}"
 
 
 def open_area(url: str, conn_id: str | None) -> ObjectStore:
