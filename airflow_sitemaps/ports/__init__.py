@@ -197,6 +197,7 @@ class Store:
         copies: Whether objects are copied within the store. None: it must be probed.
         records_etags: Whether ``head`` and ``list`` may return an etag that was recorded, without reading the object.
         dataset_url: Address of the public area by OpenLineage's rules. Default: empty, the address of the area.
+        headers: Settings of the headers that the store keeps with public files. Default: empty, it keeps none.
     """
 
     public: ObjectStore
@@ -210,6 +211,7 @@ class Store:
     copies: bool | None = False
     records_etags: bool = False
     dataset_url: str = ""
+    headers: str = ""
 
     @property
     def needs_purge(self) -> bool:

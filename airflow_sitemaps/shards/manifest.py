@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
@@ -326,6 +326,7 @@ class Manifest(Record, frozen=True, kw_only=True):
         gone: The URLs that left the source lately. Default: None, there are none.
         state_id: Identifier of the state area in the metadata of public objects.
         origin: Deployment that committed last, such as the address of its Airflow. Default: "", not known.
+        headers: Settings of the headers that the store keeps with the public files. Default: "", not known or none.
     """
 
     generation: Count
@@ -348,6 +349,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     gone: GoneRecord | None = None
     state_id: str = ""
     origin: str = ""
+    headers: str = ""
     format: Count = field(default_factory=lambda: FORMAT)
 
     @property
@@ -375,6 +377,18 @@ class Manifest(Record, frozen=True, kw_only=True):
         """Return the keys of all private bodies, ledger parts and records that this generation needs."""
         gone = {self.gone.body} if self.gone is not None else set()
         return {file.body for file in self.public_files()} | self.parts().keys() | gone
+
+
+def with_files(manifest: Manifest, change: Callable[[PublicFile], PublicFile]) -> Manifest:
+    """Return a manifest with each public file changed."""
+
+    def changed(shard: Shard) -> Shard:
+        file = shard.file and change(shard.file)
+        return shard if file is shard.file else replace(shard, file=file)
+
+    sections = {name: replace(s, shards=tuple(map(changed, s.shards))) for name, s in manifest.sections.items()}
+    extras, indexes = (tuple(map(change, files)) for files in (manifest.extras, manifest.indexes))
+    return replace(manifest, sections=sections, extras=extras, indexes=indexes)
 
 
 def succeed(before: PublicFile, after: PublicFile) -> PublicFile:

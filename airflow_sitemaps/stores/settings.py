@@ -92,6 +92,7 @@ class StoreSettings:
         records_etags: bool = False,
         dataset_url: str = "",
     ) -> Store:
+        encoding = "; gzip" if getattr(self, "content_encoding", False) else ""
         return Store(
             public=public,
             state=state,
@@ -104,6 +105,8 @@ class StoreSettings:
             copies=copies,
             records_etags=records_etags,
             dataset_url=dataset_url,
+            # A folder keeps no headers.
+            headers="" if records_etags else f"{self.cache_control}; {self.shard_cache_control}{encoding}",
         )
 
 

@@ -100,6 +100,7 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
     """Return the plan of all sections that could be planned, refused ones included."""
     sitemap, store, manifest, request = context.sitemap, context.store, context.manifest, context.request
     plans, now = surveyed.plans, context.clock.now()
+    has_new_headers = public_files.headers_changed(store, manifest)
     stand, passed, retired = at_plan(sitemap, manifest, plans, surveyed.refusals, request, now)
     for shrunk in (r.section for r in passed if r.guard in ("shrink", "total")):
         plans[shrunk] = replace(plans[shrunk], refresh=True)  # the commit records the new number of URLs
@@ -112,6 +113,7 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
         index_drift=_index_drift(manifest, context.listing),
         extras_due=commit_files.due(sitemap, manifest, now, plans)
         or are_to_change(sitemap, manifest)
+        or has_new_headers
         or (manifest is not None and bool(request.origin) and manifest.origin not in ("", request.origin)),
         refusals=stand,
         warnings=(
@@ -120,6 +122,7 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
             *surveyed.warnings,
             *touched_warnings(sitemap, plans, manifest),
             *too_many(sitemap, plans, manifest),
+            *(("the store's headers changed: every public file is put again",) if has_new_headers else ()),
         ),
         allow=request.allow,
         origin=request.origin,

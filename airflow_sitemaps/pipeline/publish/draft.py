@@ -19,6 +19,7 @@ from airflow_sitemaps.errors import ConfigurationError, ConflictError, GuardErro
 from airflow_sitemaps.pipeline.publish import commit_files
 from airflow_sitemaps.pipeline.publish.commit_files import commit_facts
 from airflow_sitemaps.pipeline.publish.gone_urls import with_gone_urls
+from airflow_sitemaps.pipeline.publish.public_files import headers_changed, put_again
 from airflow_sitemaps.pipeline.refusals import at_commit, change_of, missing_at_commit
 from airflow_sitemaps.pipeline.state.repository import StateRepository, plan_key, receipts_directory
 from airflow_sitemaps.protocol import lastmod
@@ -29,6 +30,7 @@ from airflow_sitemaps.shards.commit import complete, next_manifest
 from airflow_sitemaps.shards.guards import SMALLEST, Refusal, refusal_text
 from airflow_sitemaps.shards.guards.row_losses import RowLosses
 from airflow_sitemaps.shards.layout import SUFFIX, Format, IndexSettings
+from airflow_sitemaps.shards.manifest import with_files
 from airflow_sitemaps.shards.plan import Action, Plan, SectionPlan, failures_of
 from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
@@ -83,6 +85,9 @@ def make_draft(
     if sitemap.gone is not None:
         manifest, gone_warnings = with_gone_urls(opened, old, manifest, plan, receipts)
     manifest = commit_files.attach(opened, old, manifest, facts, receipts)
+    if headers_changed(opened.store, old):
+        manifest = with_files(manifest, put_again)
+    manifest = replace(manifest, headers=opened.store.headers)
     failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
     manifest = complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest))
     own = (*content_warnings(sitemap, plan, old, manifest), *_ledger_warnings(plan, receipts), *gone_warnings, *past)

@@ -31,12 +31,13 @@ from airflow_sitemaps.pipeline.state.identity import check_stamp, in_variant, is
 from airflow_sitemaps.pipeline.state.repository import GZIP, ManifestVersion, StateRepository
 from airflow_sitemaps.ports import Create, Update
 from airflow_sitemaps.shards.layout import address
+from airflow_sitemaps.shards.manifest import with_files
 from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectInfo, Store
-    from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest
+    from airflow_sitemaps.shards.manifest import Manifest, PublicFile
 
 
 log = logging.getLogger(__name__)
@@ -264,16 +265,13 @@ def _record(
     """
     manifest = current.manifest
     promoted = replace(
-        manifest,
+        with_files(manifest, lambda file: _with_etag(file, etags)),
         write_id=write_id,
         promoted=True,
-        sections={name: _with_etags(section, etags) for name, section in manifest.sections.items()},
-        extras=tuple(_with_etag(file, etags) for file in manifest.extras),
         departed=tuple(
             replace(item, at=max(item.at, promoted_at)) if item.generation == manifest.generation else item
             for item in manifest.departed
         ),
-        indexes=tuple(_with_etag(index, etags) for index in manifest.indexes),
     )
     try:
         return state.replace_manifest(promoted, current)
@@ -283,16 +281,6 @@ def _record(
 
 def _with_etag(file: PublicFile, etags: Mapping[str, str]) -> PublicFile:
     return replace(file, etag=etags[file.name], replaces=None) if file.name in etags else file
-
-
-def _with_etags(section: SectionManifest, etags: Mapping[str, str]) -> SectionManifest:
-    shards = tuple(
-        replace(shard, file=_with_etag(shard.file, etags))
-        if shard.file is not None and shard.file.name in etags
-        else shard
-        for shard in section.shards
-    )
-    return replace(section, shards=shards)
 
 
 def roll_forward(opened: OpenSitemap, current: ManifestVersion) -> ManifestVersion:

@@ -12,6 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from msgspec import structs
+
 from airflow_sitemaps.errors import OwnershipError, StoreContentError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.commit_files import index_names
@@ -21,6 +23,7 @@ from airflow_sitemaps.protocol.rules import safe_text
 from airflow_sitemaps.shards.guards import Refusal, permitted
 from airflow_sitemaps.shards.guards.judgement import check_adoption
 from airflow_sitemaps.shards.layout import GONE, shard_names
+from airflow_sitemaps.shards.manifest import succeed
 from airflow_sitemaps.shards.plan import Plan, Repair, SectionPlan
 from airflow_sitemaps.shards.schema import is_relative_path
 
@@ -115,6 +118,19 @@ def repairs(
             etag = info.etag if info is not None else None
             damaged.append(Repair(section=name, name=file.name, base=state.changed_in, found_etag=etag))
     return tuple(damaged)
+
+
+def headers_changed(store: Store, manifest: Manifest | None) -> bool:
+    """Return whether the store keeps other headers with public files than those that are public have."""
+    return manifest is not None and bool(store.headers) and manifest.headers not in ("", store.headers)
+
+
+def put_again(file: PublicFile) -> PublicFile:
+    """Return a file to be put again, in another variant, so that a repeated promotion does not take the old object for it."""
+    if file.etag is None:
+        return file
+    pending = structs.replace(file, etag=None, replaces=file.etag)
+    return structs.replace(succeed(file, pending), modified_at=file.modified_at)
 
 
 def taken(path: str, section: str, listing: Mapping[str, ObjectInfo], manifest: Manifest | None) -> tuple[str, ...]:

@@ -158,6 +158,7 @@ def rolled_back(current: Manifest, earlier: Manifest, facts: CommitFacts, run: s
         gone=earlier.gone,
         state_id=facts.state_id,
         origin=current.origin,
+        headers=current.headers,
     )
 
 
