@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,45 @@ def test_the_release_publishes_what_one_job_without_rights_has_built() -> None:
     assert {name for name, job in jobs.items() if "id-token" in job["permissions"]} == {"attest", "pypi"}
     assert set(jobs["pypi"]["needs"]) == {"ci", "build", "attest"}
     assert "secrets." not in text
+
+
+def _run_of_release(job: str, step: str, folder: Path, tag: str) -> subprocess.CompletedProcess[str]:
+    """Run one shell step of the release as GitHub does, with the tag as the only value of its context."""
+    steps = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"][job]["steps"]
+    script = next(each["run"] for each in steps if each.get("name", "").startswith(step))
+    assert "${{" not in script, "a tag's name could hold shell code: pass it in env"
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}", "TAG": tag}
+    return subprocess.run(["bash", "-e", "-c", script], cwd=folder, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("tag", "heading", "passes"),
+    [
+        ("v0.1.0", "## 0.1.0, 2026-01-31", True),
+        ("v0.1.0", "## 0.1.0, not released yet", False),
+        ("v0.1.0", "## 0.2.0, 2026-01-31", False),
+        ("v0.1.0", "## 0x1.0, 2026-01-31", False),
+        ("v0.2.0", "## 0.2.0, 2026-01-31", False),
+    ],
+)
+def test_the_release_needs_the_version_of_the_code_in_the_tag_and_the_changelog(
+    tmp_path: Path, tag: str, heading: str, passes: bool
+) -> None:
+    (tmp_path / "airflow_sitemaps").mkdir()
+    (tmp_path / "airflow_sitemaps/__init__.py").write_text('"""Text."""\n__version__ = "0.1.0"\n')
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n{heading}\n\nThe first release.\n")
+    assert (_run_of_release("build", "The tag and the changelog", tmp_path, tag).returncode == 0) is passes
+
+
+def test_the_page_of_the_release_has_the_files_that_the_artifacts_hold(tmp_path: Path) -> None:
+    for name in ("dist/a.whl", "dist/a.tar.gz", "sbom/sbom.cdx.json"):  # one folder for each artifact
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "gh").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "gh").chmod(0o755)
+    files = "dist/a.tar.gz dist/a.whl sbom/sbom.cdx.json"
+    printed = _run_of_release("page", "The release's page", tmp_path, "v0.1.0").stdout
+    assert printed == f"release create v0.1.0 --verify-tag --generate-notes {files}\n"
 
 
 def test_the_actions_of_the_release_are_pinned_by_their_commits() -> None:
