@@ -173,6 +173,29 @@ def test_a_query_that_is_no_sql(name: str) -> None:
         pass
 
 
+CONDITIONS = {
+    "a column that is not there": {"where": "actve = 1"},
+    "the word WHERE": {"where": "WHERE id > 0"},
+    "a semicolon": {"where": "id > 0;"},
+    "a list in brackets": {"where": "id IN (:ids)", "parameters": {"ids": [1, 2]}},
+    "a placeholder of the driver": {"where": "id = ?", "parameters": {"id": 1}},
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS.values(), ids=CONDITIONS)
+def test_a_condition_that_the_database_refuses_is_named_not_the_table(condition: dict[str, Any]) -> None:
+    base = live("sqlite")
+    create(base, "conditions", {"id": "integer", "slug": "text"})
+    with (
+        pytest.raises(
+            SourceConfigurationError, match=r"refuses where= or a value of parameters=: .* The table is there\. Correct"
+        ) as caught,
+        session(base, table="conditions", key="id", loc="slug", **condition),
+    ):
+        pass
+    assert "Did you mean" not in str(caught.value)
+
+
 QUERIES = {
     "a semicolon": "SELECT * FROM semicolons;",
     "more of them": "SELECT * FROM semicolons ; ;\n",

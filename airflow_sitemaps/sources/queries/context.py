@@ -182,6 +182,11 @@ def rows_statement(context: QueryContext, span: KeySpan, outputs: Sequence[Outpu
 
 DENIED: Final = re.compile(r"denied|permission|privilege|not authorized|not granted", re.IGNORECASE)
 
+WHERE_HINT: Final = (
+    "The table is there. Correct where=, a condition without WHERE and without a semicolon, and the values of parameters=; "
+    "a list is written `id IN :ids`"
+)
+
 
 def columns_of(
     connection: sa.Connection, dialect: Dialect, relation: Relation, name: str, wanted: dict[str, list[str]]
@@ -268,6 +273,10 @@ def _no_relation(connection: sa.Connection, relation: Relation, name: str, error
             inspector = sa.inspect(connection)
             place = schema[-1].text if schema else None
             names = [*inspector.get_table_names(schema=place), *inspector.get_view_names(schema=place)]
+            if relation.where and table.text in names:
+                return (
+                    f"{name}: the database refuses where= or a value of parameters=: {reason.rstrip('.')}. {WHERE_HINT}"
+                )
             hint += nearest(table.text, names)
         except (exc.SQLAlchemyError, NotImplementedError):  # SQLAlchemy's answer if a dialect cannot list tables
             hint += " The tables there could not be listed"
