@@ -10,8 +10,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from errno import ENOENT
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
@@ -19,7 +21,7 @@ from sqlalchemy import exc
 
 from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError, SourceError
 from airflow_sitemaps.sources.columns import ColumnMapping
-from airflow_sitemaps.sources.dialects import dialect_of, dialect_of_type
+from airflow_sitemaps.sources.dialects import dialect_of, dialect_of_type, extra_of_type
 from airflow_sitemaps.sources.driver import MESSAGE_CHARACTERS, WAIT_BOUND, labelled, translated
 from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
 from airflow_sitemaps.sources.queries.context import QueryContext, columns_of
@@ -239,16 +241,24 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
     try:
         connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
+        if (variable := ENVIRONMENT + conn_id.upper()) in os.environ:
+            raise ConnectionNotFoundError(
+                f"connection {conn_id!r}: the environment variable {variable} is set, but its value is neither a URI nor valid JSON. Correct it"
+            ) from None
         defined = sorted(name[len(ENVIRONMENT) :].lower() for name in os.environ if name.startswith(ENVIRONMENT))
         raise ConnectionNotFoundError(
             f"connection {conn_id!r} is not defined in Airflow.{nearest(conn_id.lower(), defined)} Define it with "
-            f"`airflow connections add`, in the UI, or as the environment variable {ENVIRONMENT}{conn_id.upper()}"
+            f"`airflow connections add`, in the UI, or as the environment variable {variable}"
         ) from None
     url = connection.extra_dejson.get("sqlalchemy_url")
     try:
         if url:
-            return _reading_utf8(_engine_of_url(sa.make_url(str(url)), writing=writing))
-        return _reading_utf8(_engine_of_connection(connection, BaseHook, AirflowException, writing=writing))
+            engine = _engine_of_url(sa.make_url(str(url)), writing=writing)
+        else:
+            engine = _engine_of_connection(connection, BaseHook, AirflowException, writing=writing)
+        if not writing:
+            _check_file(engine.url)
+        return _reading_utf8(engine)
     # Airflow's hooks raise NotImplementedError if their database has no SQLAlchemy URL.
     except NO_FILE as error:
         named = str(error.filename or "")
@@ -258,11 +268,20 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
             "Correct its path in the connection, and check that the file is on this worker"
         ) from None
     except (AirflowException, ImportError, AttributeError, NotImplementedError, exc.ArgumentError, *NO_URL) as error:
+        extra = extra_of_type(str(connection.conn_type))
+        command = f" (pip install 'airflow-sitemaps[{extra}]')" if extra else ""
         raise SourceConfigurationError(
             f"no SQLAlchemy engine can be created from connection {conn_id!r} (type {connection.conn_type!r}): "
-            f"{_cause(error, connection)}. Install the provider or driver of that type, or name the engine in the "
+            f"{_cause(error, connection)}. Install the provider or driver of that type{command}, or name the engine in the "
             'connection\'s extra: {"sqlalchemy_url": "dialect+driver://…"}'
         ) from None
+
+
+def _check_file(url: sa.URL) -> None:
+    """Refuse a database file that does not exist: the driver would create it. A name with a colon is no plain path."""
+    name = url.database or ":"
+    if url.get_backend_name() in ("duckdb", "sqlite") and ":" not in name and not Path(name).expanduser().exists():
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), name)
 
 
 def _reading_utf8(engine: sa.Engine) -> sa.Engine:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError
 from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources import session_factory
-from airflow_sitemaps.sources.dialects import dialect_of
+from airflow_sitemaps.sources.dialects import dialect_of, extra_of_type
 from airflow_sitemaps.sources.session_factory import engine_of
 from airflow_sitemaps.sources.sql import SqlSource
 
@@ -167,6 +167,66 @@ def test_a_file_is_read_though_no_provider_is_installed(
     monkeypatch.setenv("AIRFLOW_CONN_MART", text.replace("{}", str(path)))
     with SqlSource("mart", table="pages", key="id", loc="slug").open(section="pages") as source:
         assert source.survey([KeyRange(None, None)]).digests[0].rows == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_that_does_not_exist_is_named_and_not_created(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if form.startswith("duckdb"):
+        pytest.importorskip("duckdb_engine")
+    path = tmp_path / "mart.db"
+    shape = FORMS[form]
+    text = shape if isinstance(shape, str) else json.dumps(shape)
+    monkeypatch.setenv("AIRFLOW_CONN_MART", text.replace("{}", str(path)))
+    with (
+        pytest.raises(SourceConfigurationError, match=rf"names a file '{path}' that cannot be read \(No such file"),
+        SqlSource("mart", table="pages", key="id", loc="slug").open(section="pages"),
+    ):
+        pass
+    assert not path.exists()
+    engine = engine_of("mart", writing=True)
+    with engine.connect():
+        assert path.exists()
+    engine.dispose()
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "duckdb:///:memory:", "sqlite:///file::memory:?uri=true"])
+def test_a_database_without_a_file_is_opened(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if url.startswith("duckdb"):
+        pytest.importorskip("duckdb_engine")
+    extra = {"sqlalchemy_url": url}
+    monkeypatch.setenv("AIRFLOW_CONN_MART", json.dumps({"conn_type": "generic", "extra": extra}))
+    engine = engine_of("mart")
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT 1")).scalar() == 1
+    engine.dispose()
+
+
+@pytest.mark.parametrize("text", ['{"conn_type": "sqlite", "host": "/data/mart.db",}', "{'conn_type': 'sqlite'}"])
+def test_a_connection_that_is_not_json_is_not_called_undefined(text: str, engine_for: Any) -> None:
+    with pytest.raises(ConnectionNotFoundError) as caught:
+        engine_for(text)
+    assert str(caught.value) == (
+        "connection 'warehouse': the environment variable AIRFLOW_CONN_WAREHOUSE is set, but its value is neither a URI "
+        "nor valid JSON. Correct it"
+    )
+
+
+def test_a_missing_driver_is_named_with_the_extra_that_the_page_shows(
+    engine_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = PAGE.read_text()
+    rows = dict(re.findall(r"^\| ([\w, ]+) \| (?:nothing|`airflow-sitemaps\[(\w+)\]`) \|", text, re.MULTILINE))
+    for warehouse, connection in ROWS.items():
+        kind = json.loads(connection)["conn_type"] if connection.startswith("{") else connection.partition(":")[0]
+        assert extra_of_type(kind) == rows[warehouse]
+    assert extra_of_type("mariadb") == "mysql"
+    monkeypatch.setattr(session_factory, "_is_installed", lambda _module: False)
+    with pytest.raises(
+        SourceConfigurationError, match=r"of that type \(pip install 'airflow-sitemaps\[clickhouse\]'\)"
+    ):
+        engine_for("clickhouse://me@host:8123/mart")
 
 
 def test_servers_are_reached_though_no_provider_is_installed(engine_for: Any) -> None:

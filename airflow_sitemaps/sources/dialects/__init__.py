@@ -50,6 +50,12 @@ def dialect_of_type(conn_type: str) -> type[Dialect] | None:
     return None if entry is None else entry.load()
 
 
+def extra_of_type(conn_type: str) -> str:
+    """Return the extra of this package that installs the driver of a type of Airflow connections, or "" without one."""
+    module = DIALECTS.get(CONNECTIONS.get(conn_type.lower(), conn_type.lower()), "").partition(":")[0]
+    return {"postgresql": "postgres", "sqlite": ""}.get(module, module)
+
+
 def dialect_of(dialect: sa.Dialect) -> Dialect:
     """Return the dialect of an engine, or raise ``SourceConfigurationError`` if there is none."""
     if (entry := _entry(dialect.name)) is None:
