@@ -16,6 +16,11 @@ BASE = "https://www.example.com/"
             "'red-shoe' (key [1])",
             f'all 3 values of loc= are only parts of URLs; write a template, such as loc="{BASE}{{slug}}".',
         ),
+        (
+            "loc-relative",
+            "'www.example.com/p/s1' (key [1])",
+            'all 3 values of loc= are only parts of URLs; begin the template of loc= with https://, or for a column write loc="https://{slug:path}".',
+        ),
         ("loc-scheme", "'ftp://a/b' (key [1])", "all 3 values of loc= begin with neither https:// nor http://."),
         ("key-null", "'a'", "the key is NULL in all 3 rows; use key columns that are never NULL."),
     ],

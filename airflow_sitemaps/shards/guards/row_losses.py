@@ -75,8 +75,7 @@ class RowLosses:
         elif rule == "loc-missing":
             cause = f"a column of loc= is NULL or empty in {some} rows"
         elif rule == "loc-relative":
-            template = f'loc="{_template(samples, self.base_url)}"'
-            cause = f"{some} values of loc= are only parts of URLs; write a template, such as {template}"
+            cause = f"{some} values of loc= are only parts of URLs; {_advice(samples, self.base_url)}"
         elif rule == "loc-scheme":
             cause = f"{some} values of loc= begin with neither https:// nor http://"
         elif rule == "news-missing":
@@ -88,12 +87,14 @@ class RowLosses:
         return f"Likely cause: {cause}." if cause else ""
 
 
-def _template(samples: Sequence[str], base_url: str) -> str:
-    """Return a template that makes URLs of values such as ``products/1`` or ``www.example.com/products/1``."""
+def _advice(samples: Sequence[str], base_url: str) -> str:
+    """Return the template that makes URLs of values such as ``products/1`` or ``www.example.com/products/1``."""
     value = samples[0].strip("'") if samples else ""
     field = "{slug:path}" if "/" in value.partition(" (")[0] else "{slug}"
     scheme, _, rest = base_url.partition("://")
-    return f"{scheme}://{field}" if value.startswith(rest) else f"{base_url}{field}"
+    if value.startswith(rest):
+        return f'begin the template of loc= with {scheme}://, or for a column write loc="{scheme}://{field}"'
+    return f'write a template, such as loc="{base_url}{field}"'
 
 
 def _origins(samples: Sequence[str], base_url: str) -> list[str]:
