@@ -11,8 +11,8 @@ import stat
 import subprocess
 import sys
 import time
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -63,8 +63,11 @@ def test_the_state_folder_is_the_sibling_and_may_be_elsewhere(config: LocalStore
 def test_folders_within_each_other_are_refused(state: str, tmp_path: Path) -> None:
     (tmp_path / "maps" / "inner").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "maps" / "inner")
+    folders: Any = {"path": tmp_path / "maps", "base_url": BASE, "state_dir": tmp_path / state}
+    with nullcontext() if state == "link" else pytest.raises(ConfigurationError, match="contains the other"):
+        LocalStore(**folders)
     with pytest.raises(ConfigurationError, match="contains the other"):
-        LocalStore(tmp_path / "maps", base_url=BASE, state_dir=tmp_path / state).open()
+        LocalStore(**folders).open()
 
 
 def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
@@ -72,8 +75,10 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
         LocalStore(tmp_path, base_url="www.example.com")
     with pytest.raises(ConfigurationError, match="plain file name"):
         LocalStore(tmp_path, base_url=BASE, index_name="x/sitemap.xml")
-    with pytest.raises(ConfigurationError, match="give the folder"):
-        LocalStore("", base_url=BASE)
+    for wrong in ("", None, "s3://bucket/public", "file:///srv/www"):
+        with pytest.raises(ConfigurationError, match=r"give the folder .* such as S3Store\('s3://…'\)"):
+            LocalStore(wrong, base_url=BASE)  # type: ignore[arg-type]
+    LocalStore(tmp_path / "maps", base_url=BASE, state_dir=tmp_path / "maps/../state")
 
 
 def test_a_relative_path_is_taken_from_where_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

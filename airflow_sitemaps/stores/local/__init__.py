@@ -43,8 +43,8 @@ class LocalStore(StoreSettings):
             passes on its group.
 
     Raises:
-        ConfigurationError: A base URL, index name, mode or group is invalid; or, in ``open``, one folder contains the
-            other.
+        ConfigurationError: A base URL, index name, mode or group is invalid, or one folder contains the other (by a
+            link: in ``open``).
     """
 
     path: str | os.PathLike[str] = field(kw_only=False)
@@ -56,11 +56,16 @@ class LocalStore(StoreSettings):
     def __post_init__(self) -> None:
         from airflow_sitemaps.stores.local.permissions import check_mode  # noqa: PLC0415 - POSIX modules
 
-        if not str(self.path):
-            raise ConfigurationError("LocalStore(''): give the folder that is served, like 'public/sitemaps'")
+        if not isinstance(self.path, (str, os.PathLike)) or not str(self.path) or "://" in str(self.path):
+            raise ConfigurationError(
+                f"LocalStore({self.path!r}): give the folder that is served, like 'public/sitemaps'. A bucket has a store of its "
+                "own, such as S3Store('s3://…')"
+            )
         self.path = Path(self.path)
         super().__post_init__()
         where = self._named()
+        if self.state_dir is not None and ".." not in f"{self.path}{self.state_dir}":  # ``open`` follows links
+            self._check_apart(Path(self.path).expanduser().absolute(), self.state_folder.absolute())
         check_mode("file_mode", self.file_mode, required=0o600, where=where)
         check_mode("dir_mode", self.dir_mode, required=0o700, where=where)
         if isinstance(self.group, bool) or self.group == "" or (isinstance(self.group, int) and self.group < 0):
@@ -111,12 +116,15 @@ class LocalStore(StoreSettings):
         with explained("inspect", Path(self.path)):
             public = Path(self.path).expanduser().resolve()
             state = self.state_folder.resolve()
+        self._check_apart(public, state)
+        return public, state
+
+    def _check_apart(self, public: Path, state: Path) -> None:
         if state == public or public in state.parents or state in public.parents:
             raise ConfigurationError(
                 f"LocalStore({str(self.path)!r}): one of the folders {public} and {state} contains the other, so private "
                 "files would be served. Give state_dir= a folder outside the public one"
             )
-        return public, state
 
     def describe(self) -> str:
         """Return absolute path and address for logs."""
