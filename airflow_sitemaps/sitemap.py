@@ -79,13 +79,20 @@ class Section:
         if not isinstance(self.name, str) or not SECTION_NAME.fullmatch(self.name):
             raise ConfigurationError(f"Section({self.name!r}): a section's name matches {SECTION_NAME.pattern}")
         where = f"Section({self.name!r})"
+        # A class is no source, and a path has open() as well.
+        if isinstance(self.source, type) or not (hasattr(self.source, "open") and hasattr(self.source, "identity")):
+            raise ConfigurationError(
+                f"{where}: source={self.source!r:.99}; give a source, like SqlSource(…) or ListSource([…])"
+            )
         if not isinstance(self.path, str) or (self.path and not PATH.fullmatch(self.path)):
             raise ConfigurationError(
                 f"{where}: path={self.path!r}; give a relative folder that ends in '/', like 'de/'"
             )
-        if self.base_url is not None and not re.fullmatch(r"https?://[^/?#\s]+[^?#\s]*", str(self.base_url)):
+        if self.base_url is not None and not re.fullmatch(
+            r"https?://[^/?#\s]+[^?#\s]*(?<!\.xml)(?<!\.xml\.gz)", str(self.base_url)
+        ):
             raise ConfigurationError(
-                f"{where}: base_url={self.base_url!r}; give an address like 'https://de.example.com/', without a query"
+                f"{where}: base_url={self.base_url!r}; give a folder's address like 'https://de.example.com/', without a query"
             )
         setting_checks.one_of(where, "kind", self.kind, ("pages", "news"))
         setting_checks.one_of(where, "format", self.format, ("xml", "text"))
@@ -104,7 +111,7 @@ class Section:
             object.__setattr__(self, "ledger", True)
         setting_checks.one_of(where, "limits", self.limits, (None, *PROFILES))
         setting_checks.one_of(where, "change_detection", self.change_detection, (None, *CHANGE_DETECTION))
-        for name, kind in (("shards", ShardPolicy), ("guards", Guards)):
+        for name, kind in (("shards", ShardPolicy), ("guards", Guards), ("rules", Mapping)):
             if getattr(self, name) is not None:
                 setting_checks.instance(where, name, getattr(self, name), kind)
         Rulebook.of(self.rules)
@@ -258,7 +265,7 @@ class Sitemap:
 
     def _check_settings(self) -> None:
         where = "Sitemap"
-        if not hasattr(self.store, "open"):
+        if isinstance(self.store, type) or not hasattr(self.store, "base_url"):
             raise ConfigurationError(f"{where}: store={self.store!r}; give a store, like S3Store('s3://…', base_url=…)")
         setting_checks.instances(where, "sections", self.sections, Section, "sections")
         setting_checks.instance(where, "rules", self.rules, Mapping)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import DAG, Param, TaskGroup, XComArg
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.operators.plan import PLAN_KEY, SitemapPlanOperator
 from airflow_sitemaps.operators.publish import LABEL, SitemapPublishOperator, SitemapWriteOperator
+from airflow_sitemaps.sitemap import Sitemap
 
 if TYPE_CHECKING:
     from airflow_sitemaps.operators.decisions import Approval
-    from airflow_sitemaps.sitemap import Sitemap
 
 
 RETRIES: Final = {"retries": 3, "retry_delay": timedelta(minutes=2)}
@@ -60,6 +61,11 @@ class SitemapTaskGroup(TaskGroup):
         publish_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
+        where = f"SitemapTaskGroup('{group_id}')"
+        setting_checks.instance(where, "sitemap", sitemap, Sitemap)
+        given = {"plan_kwargs": plan_kwargs, "write_kwargs": write_kwargs, "publish_kwargs": publish_kwargs}
+        for name, value in given.items():
+            setting_checks.instance(where, name, value or {}, Mapping)
         super().__init__(group_id=group_id, **{"tooltip": f"Publishes {sitemap.index_url}", **kwargs})
         ours = {name: value for name, value in RETRIES.items() if name not in self.dag.default_args}
         self.default_args = {**ours, **self.default_args}
@@ -68,7 +74,7 @@ class SitemapTaskGroup(TaskGroup):
         if not (plan_kwargs or {}).get("sections") and self.dag.max_active_runs != 1:
             warnings.warn(
                 f"DAG {self.dag.dag_id!r} has max_active_runs={self.dag.max_active_runs}: two runs of "
-                f"SitemapTaskGroup({group_id!r}) at once do no harm, but the second commit fails. Give the DAG max_active_runs=1",
+                f"{where} at once do no harm, but the second commit fails. Give the DAG max_active_runs=1",
                 ConcurrentRunsWarning,
                 stacklevel=2,
             )

@@ -62,7 +62,7 @@ def test_a_sitemap_needs_a_store_and_a_list_of_sections() -> None:
     for sections in (section, None, (each for each in [section])):
         with pytest.raises(ConfigurationError, match=r"sections=.*; give a list of sections"):
             Sitemap(store, sections)  # type: ignore[arg-type]
-    for wrong in ("s3://bucket/public", None):
+    for wrong in ("s3://bucket/public", None, Path("public"), MemoryStore):
         with pytest.raises(ConfigurationError, match=r"store=.*; give a store, like S3Store"):
             Sitemap(wrong, [section])  # type: ignore[arg-type]
 
@@ -84,11 +84,40 @@ def test_a_sitemap_needs_a_store_and_a_list_of_sections() -> None:
         {"guards": 0.1},
         {"shards": 50_000},
         {"rules": {"loc-hots": "fail"}},
+        {"rules": ["scope-host"]},
+        {"base_url": "https://www.example.com/sitemap.xml"},
     ],
 )
 def test_a_section_refuses_invalid_settings(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         Section("pages", MemorySourceConfig([]), **settings)
+
+
+class OwnSource:
+    """A user's source with what it must write itself."""
+
+    timezone = "UTC"
+
+    def open(self, *, section: str) -> Any:
+        raise NotImplementedError
+
+    def identity(self) -> dict[str, object]:
+        return {}
+
+    def describe(self) -> str:
+        return "own"
+
+
+@pytest.mark.parametrize(
+    "source", [["/", "/about"], "SELECT 1", None, Path("pages.csv"), MemorySourceConfig, OwnSource]
+)
+def test_a_section_needs_a_source(source: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"Section\('pages'\): source=.*; give a source, like SqlSource"):
+        Section("pages", source)
+
+
+def test_a_section_takes_a_users_own_source() -> None:
+    sitemap(Section("pages", OwnSource()))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,7 @@ def start(dag_id: str, section: str, question: Question, *, page: str = "", agai
 
 def decisions_dag(dag: DAG, group_id: str, sitemap: Sitemap, approval: Approval) -> DAG:
     """Define the DAG of a group's questions. Airflow finds it as it finds the DAG of the group."""
+    setting_checks.instance(f"SitemapTaskGroup({group_id!r})", "approval", approval, Approval)
     approval.check(sitemap)
     decisions = DAG(
         f"{dag.dag_id}__{group_id}__decisions",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import SourceConfig
-from airflow_sitemaps.sources.user_texts import callers_folder, found_file, is_zone
+from airflow_sitemaps.sources.user_texts import callers_folder, found_file, is_absent_or_text, is_zone
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sources.memory_source import ListSession
@@ -65,7 +65,11 @@ class ListSource(SourceConfig):
 
     def __post_init__(self) -> None:
         """Check the arguments, and read the file if there is one."""
-        if bool(self.pages) == (self.file is not None) or isinstance(self.pages, str):
+        if (
+            bool(self.pages) == (self.file is not None)
+            or isinstance(self.pages, str)
+            or not is_absent_or_text(self.file)
+        ):
             raise SourceConfigurationError(
                 "ListSource: give either a list of pages, like ListSource(['/', '/about']), or file='pages.csv'"
             )

@@ -13,6 +13,7 @@ from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.protocol.url_template import Template
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS, Observed
 from airflow_sitemaps.sources.user_texts import (
+    TEMPLATE,
     are_columns,
     callers_folder,
     found_file,
@@ -108,6 +109,9 @@ class SourceSettings(EntryColumns):
         for name in TEXTS:
             if not (name == "lastmod" and self.observed) and not is_absent_or_text(getattr(self, name)):
                 raise self._refusal(name, "give a text that is not empty, or omit it")
+        for name in ("conn_id", "table"):
+            if TEMPLATE.search(getattr(self, name) or ""):
+                raise self._refusal(name, "only query=, where= and parameters= are templates")
         for table in (self.table, self.materialize):
             if table is not None:
                 name_parts(table)

@@ -163,14 +163,18 @@ def checked_base_url(base_url: str, *, where: str) -> str:
         ConfigurationError: The address is not an absolute http or https URL, or has a query, a fragment or a password.
     """
     try:
-        parts = urlsplit(base_url)
+        parts = urlsplit(str(base_url))
         _ = parts.port
     except ValueError as e:
         raise ConfigurationError(f"{where}: base_url={base_url!r} is not a URL ({e})") from e
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
             f"{where}: base_url={base_url!r} must be absolute, like 'https://www.example.com/sitemaps/': "
-            "it is the address at which crawlers read the public folder"
+            "it is the address at which crawlers read the public folder. Templates are not rendered in it"
+        )
+    if parts.path.endswith((".xml", ".xml.gz")):
+        raise ConfigurationError(
+            f"{where}: base_url={base_url!r} names a file: give its folder, and the file's name as index_name="
         )
     if parts.username is not None or parts.password is not None:
         raise ConfigurationError(

@@ -181,6 +181,19 @@ def test_a_size_of_batches_that_no_plan_can_use_is_refused(size: Any) -> None:
         SitemapTaskGroup("sitemap", a_sitemap(), batch_size=size)
 
 
+def test_a_group_refuses_arguments_of_other_types() -> None:
+    sections: Any = [Section("products", MemorySourceConfig([]))]
+    with a_dag(), pytest.raises(ConfigurationError, match=r"SitemapTaskGroup\('s'\): sitemap=\[.*; give a Sitemap"):
+        SitemapTaskGroup("s", sections)
+    swapped: Any = (a_sitemap(), "s")
+    with a_dag(), pytest.raises(ConfigurationError, match="sitemap='s'; give a Sitemap"):
+        SitemapTaskGroup(*swapped)
+    wrong: Any = {"plan_kwargs": ["retries"], "approval": True}
+    for name, value in wrong.items():
+        with a_dag(), pytest.raises(ConfigurationError, match=rf"SitemapTaskGroup\('s'\): {name}=.*; give a"):
+            SitemapTaskGroup("s", a_sitemap(), **{name: value})
+
+
 def test_an_approval_that_asks_no_one_is_refused() -> None:
     with a_dag(), pytest.raises(ConfigurationError, match="approval= without decisions= asks no one"):
         SitemapTaskGroup("sitemap", a_sitemap(), publish_kwargs={"approval": Approval()})

@@ -82,6 +82,11 @@ def test_a_wrong_list_is_refused_when_it_is_made(pages: Any, said: str) -> None:
         ListSource(pages)
 
 
+def test_a_file_is_named_by_a_text() -> None:
+    with pytest.raises(SourceConfigurationError, match=r"or file='pages\.csv'"):
+        ListSource(file=Path("pages.csv"))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [

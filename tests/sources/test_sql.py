@@ -41,6 +41,7 @@ GOOD = {"table": "t", "loc": "url"}
         ({**GOOD, "parameters": {"sitemap_1": 1}}, "'sitemap_1'"),
         ({**GOOD, "parameters": {"a b": 1}}, "'a b'"),
         ({**GOOD, "reader": "fast"}, "'cursor'"),
+        ({**GOOD, "table": "{{ params.table }}"}, "only query=, where= and parameters= are templates"),
     ],
     ids=str,
 )
@@ -54,6 +55,11 @@ def test_a_url_instead_of_a_connection_is_refused_without_its_password() -> None
     with pytest.raises(SourceConfigurationError, match="the first argument is a URL; give the id") as refused:
         SqlSource("postgresql://shop:s3cret@db/shop", table="p", key="id", loc="{url}")
     assert "s3cret" not in str(refused.value)
+
+
+def test_a_template_instead_of_a_connection_is_refused_at_once() -> None:
+    with pytest.raises(SourceConfigurationError, match="only query=, where= and parameters= are templates"):
+        SqlSource("{{ params.conn }}", table="p", loc="url")
 
 
 def test_the_key_is_the_loc_by_default() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,13 @@ STORES: dict[str, Callable[..., object]] = {
 }
 FOR_ALL: list[tuple[dict[str, Any], str]] = [
     ({"base_url": "www.example.com"}, "must be absolute"),
+    ({"base_url": Path("public")}, "must be absolute"),
+    ({"base_url": "{{ var.value.site }}"}, "Templates are not rendered in it"),
+    (
+        {"base_url": "https://www.example.com/sitemap.xml"},
+        "names a file: give its folder, and the file's name as index_name=",
+    ),
+    ({"base_url": "https://www.example.com/maps/sitemap.xml.gz"}, "names a file"),
     ({"index_name": "sitemap.html"}, "plain file name"),
     ({"single_writer": "yes"}, "single_writer='yes'; give True or False"),
     ({"cache_control": ""}, "cache_control='' cannot be sent as an HTTP header"),
