@@ -104,7 +104,7 @@ def __getattr__(name: str) -> Any:
         except (ImportError, AttributeError) as e:
             raise ImportError(
                 f"the installed Airflow has no {name!r} in {module}; this version of airflow-sitemaps is tested on the "
-                "releases that docs/compatibility.md lists: install one of those, or a newer airflow-sitemaps"
+                "releases that the documentation's page Compatibility lists: install one of those, or a newer airflow-sitemaps"
             ) from e
     globals()[name] = value
     return value

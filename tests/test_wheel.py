@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import subprocess
 import sys
@@ -35,9 +36,13 @@ CONTENT = {
 """Every folder of the wheel, with the names of its files. Who adds a folder or a kind of file adds it here."""
 
 AROUND = {
-    "": "README.md CHANGELOG.md LICENSE pyproject.toml PKG-INFO .gitignore",
+    "": "README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE pyproject.toml PKG-INFO .gitignore",
+    "benchmarks": "README.md",
     "dags": "*.py .airflowignore",
     "dags/demo": "*.py",
+    "docs": "*.md *.svg *.py grafana-dashboard.json",
+    "docs/decisions": "*.md",
+    "docs/pictures": "*.png",
 }
 """What the source distribution has beside the package."""
 
@@ -89,6 +94,19 @@ def test_the_source_distribution_holds_the_package_and_its_pages(sdist: Path) ->
         names = [member.name.partition("/")[2] for member in archive if member.isfile()]
     package = {line: files for line, files in CONTENT.items() if "dist-info" not in line}
     assert unexpected(names, {**package, **AROUND}) == []
+
+
+def test_the_pages_of_the_source_distribution_link_to_files_that_it_holds(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
+        files = {member.name.partition("/")[2]: member for member in archive if member.isfile()}
+        texts = {name: archive.extractfile(files[name]).read().decode() for name in files if name.endswith(".md")}  # type: ignore[union-attr]
+    links = {
+        posixpath.normpath(posixpath.join(posixpath.dirname(name), link))
+        for name, text in texts.items()
+        for link in re.findall(r"\]\(([^)\s#:]+)(?:#[^)]*)?\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    }
+    assert "docs/install.md" in links
+    assert sorted(links - files.keys()) == []
 
 
 def test_a_file_that_is_not_listed_and_a_line_without_a_file_are_reported() -> None:

@@ -174,7 +174,7 @@ def _action(error: SitemapError | None) -> str:
     actions = {
         ConflictError: "Run the DAG again; it plans from the result of the other run.",
         ConfigurationError: "Fix the configuration and clear the task. A retry cannot help.",
-        StoreContentError: "See docs/operating.md: an object in the store is damaged. A retry cannot help.",
+        StoreContentError: "See the page Operating: an object in the store is damaged. A retry cannot help.",
         SourceError: "Check the database and clear the task.",
         StoreError: "Check the store and clear the task.",
     }

@@ -295,7 +295,7 @@ class ScanMeter:
             raise SourceConfigurationError(
                 f"{name}: max_scan_bytes={self._ceiling:,}: this database ({dialect.name}) cannot "
                 "estimate the scan of this source's survey, so the limit cannot be enforced; only BigQuery can. Omit "
-                "max_scan_bytes, and limit the statements in session=. docs/database-costs.md lists each database's own limit"
+                "max_scan_bytes, and limit the statements in session=. The documentation lists each database's own limit (What a run costs the database)"
             )
         whole = (self.total or 0) + estimate
         if whole > self._ceiling:

@@ -18,7 +18,7 @@ def test_the_installed_airflow_has_each_name(name: str) -> None:
 
 def test_a_name_that_airflow_no_longer_has_says_where_it_was_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(airflow_compat._HOME, "GoneModel", "airflow.models.gone")
-    with pytest.raises(ImportError, match=r"no 'GoneModel' in airflow.models.gone.*docs/compatibility.md"):
+    with pytest.raises(ImportError, match=r"no 'GoneModel' in airflow.models.gone.*page Compatibility lists"):
         _ = airflow_compat.GoneModel
 
 

@@ -187,7 +187,7 @@ class ValueSql:
         if not self.hash_sql:
             raise SourceConfigurationError(
                 f"the database {self.name!r} is not known to this package: it has no row hash for it. "
-                "Use one of the databases in docs/databases.md."
+                "Use one of the databases in the documentation, page Databases."
             )
         parts = []
         for column in columns:
