@@ -321,7 +321,7 @@ def test_the_commonest_first_mistake_is_named(published: bool) -> None:
         ("http://www.example.com/p/{}", "all 1,200 URLs are on http://www.example.com; base_url is https://www.example.com/"),
         ("red-shoe-{}", 'all 1,200 values of loc= are only parts of URLs; write a template, such as loc="https://www.example.com/{{slug}}"'),
         ("shoes/{}", 'such as loc="https://www.example.com/{{slug:path}}"'),
-        ("www.example.com/p/{}", 'such as loc="https://{{slug:path}}"'),
+        ("www.example.com/p/{}", 'or for a column write loc="https://{{slug:path}}"'),
         ("ftp://www.example.com/{}", "all 1,200 values of loc= begin with neither https:// nor http://"),
         ("https://www.example.com/p", "1,199 rows repeat the URL of another row; check loc= and the joins of the query"),
         ("", "a column of loc= is NULL or empty in all 1,200 rows"),
