@@ -185,6 +185,7 @@ def test_the_trigger_polls_again_when_the_database_was_down(
     password = "s3cr3t-passw0rd"
     down = {"sqlalchemy_url": f"postgresql+psycopg://reader:{password}@127.0.0.1:1/shop"}
     up = {"sqlalchemy_url": f"sqlite:///{tmp_path / 'shop.db'}"}
+    (tmp_path / "shop.db").touch()
     monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps({"conn_type": "generic", "extra": down}))
 
     async def start_the_database(seconds: float) -> None:
