@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator, Context
 
-from airflow_sitemaps.airflow_compat import AirflowException, AirflowFailException, default_deferrable
-from airflow_sitemaps.errors import ConfigurationError, SourceError
+from airflow_sitemaps.airflow_compat import AirflowFailException, default_deferrable
+from airflow_sitemaps.errors import ConfigurationError, ConnectionNotFoundError, SourceConfigurationError, SourceError
 from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
 from airflow_sitemaps.operators.plan import listed
 
@@ -44,7 +45,8 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         probe: A query that returns one value; a Jinja template. Default: none.
         conn_id: Connection of the probe. Default: that of the sitemap's first section.
         deferrable: Whether the triggerer polls. Default: Airflow's ``[operators] default_deferrable``.
-        **kwargs: Arguments of Airflow's ``BaseSensorOperator``, such as ``poke_interval`` and ``timeout`` in seconds.
+        **kwargs: Arguments of Airflow's ``BaseSensorOperator``, such as ``poke_interval`` and ``timeout`` in seconds. With
+            ``soft_fail``, the task is skipped at the timeout; it still fails if a query or a setting is wrong.
 
     Raises:
         ConfigurationError: A section does not exist, or a probe has no connection.
@@ -120,24 +122,36 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
 
     def differs(self, context: Context, event: dict[str, Any]) -> str:
         """Return how the tables differ from what is published, by the trigger's event; fail if one cannot be read."""
-        value = _value_of(event)
+        with self._failures(context):
+            value = _value_of(event)
         log.info("The run starts: %s", value)
         return value
 
     def moved(self, context: Context, event: dict[str, Any]) -> str:
         """Record the new value of the trigger's event, at which the run starts, and return it; fail if the query did."""
-        value = _value_of(event)
+        with self._failures(context):
+            value = _value_of(event)
         self._record(context, value)
         return value
 
     def poke(self, context: Context) -> bool:
         """Return whether the data has changed. While the database is down, the sensor continues to wait."""
-        with permanent_failures(context):
+        with self._failures(context):
             try:
                 return self._has_moved(context) if self.probe is not None else self._plan_changes(context)
             except SourceError as error:
                 log.warning("The sensor continues to wait. %s", error)
                 return False
+
+    @contextmanager
+    def _failures(self, context: Context) -> Iterator[None]:
+        """Treat errors as ``permanent_failures`` does, and fail the task in spite of ``soft_fail``."""
+        try:
+            with permanent_failures(context):
+                yield
+        except AirflowFailException:
+            self.soft_fail = False  # Airflow reads it after the error, and would skip the task
+            raise
 
     def _plan_changes(self, context: Context) -> bool:
         from airflow_sitemaps.pipeline import stages
@@ -176,7 +190,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
 
 
 def _value_of(event: dict[str, Any]) -> str:
-    """Return the value of a trigger's event. Raise its error, which Airflow retries if a retry may help."""
+    """Return the value of a trigger's event, or raise its error."""
     if "error" in event:
-        raise (AirflowException if event.get("retryable") else AirflowFailException)(event["error"])
+        raise (ConnectionNotFoundError if event.get("retryable") else SourceConfigurationError)(event["error"])
     return str(event["value"])

@@ -113,7 +113,7 @@ class SitemapTablesTrigger(BaseTrigger):
 def _error_event(error: SitemapError) -> TriggerEvent:
     """Return the event of an error, with whether a retry may find the missing connection or credentials."""
     retryable = {"retryable": True} if getattr(error, "retryable", False) else {}
-    return TriggerEvent({"error": f"{type(error).__name__}: {error}", **retryable})  # type: ignore[no-untyped-call]
+    return TriggerEvent({"error": str(error), **retryable})  # type: ignore[no-untyped-call]
 
 
 _TABLES: Final = re.compile(r"\b(?:from|join)\s+([\w.\"`$-]+)", re.IGNORECASE)
