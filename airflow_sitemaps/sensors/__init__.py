@@ -182,7 +182,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
 
         log.info("The probe returns %r; the run starts", value)
         now = datetime.now(timezone.utc).isoformat()
-        record_mark(self.sitemap, self._mark_name(context), ProbeMark(value=value, at=now))
+        record_mark(self.sitemap, self._mark_name(context), ProbeMark(value=value, at=now), listed(self.sections))
 
     def _mark_name(self, context: Context) -> str:
         number = getattr(context["ti"], "map_index", -1)

@@ -201,17 +201,22 @@ def last_mark(sitemap: Sitemap, name: str, sections: Sequence[str] = ()) -> Prob
         document = json.loads(stored.body)
         mark = ProbeMark(value=str(document["value"]), at=str(document["at"]))
         started = datetime.fromisoformat(mark.at).astimezone(timezone.utc)
+        before = str(document.get("surveyed") or "")
     except (ValueError, KeyError, TypeError):
         return None  # a damaged mark costs one run that finds nothing to change
     surveyed = last_survey(state, sections or [section.name for section in sitemap.sections])
-    return mark if surveyed is not None and datetime.fromisoformat(surveyed) >= started - CLOCK_TOLERANCE else None
+    if surveyed is None or surveyed <= before:  # no run since, though one may be within the tolerance
+        return None
+    return mark if datetime.fromisoformat(surveyed) >= started - CLOCK_TOLERANCE else None
 
 
-def record_mark(sitemap: Sitemap, name: str, mark: ProbeMark) -> None:
-    """Store the mark of a start under the sensor's name, which is unique for the sitemap."""
-    body = json.dumps({"value": mark.value, "at": mark.at}).encode()
+def record_mark(sitemap: Sitemap, name: str, mark: ProbeMark, sections: Sequence[str] = ()) -> None:
+    """Store the mark of a start of some sections (none: all) under the sensor's name, which is unique for the sitemap."""
+    state = StateRepository(sitemap.store.open().state)
+    surveyed = last_survey(state, sections or [section.name for section in sitemap.sections])
+    body = json.dumps({"value": mark.value, "at": mark.at, "surveyed": surveyed}).encode()
     key = _key(name)
-    put_verified(sitemap.store.open().state, key, body, mode=Overwrite(), write_id=f"{key}#{mark.at}")
+    put_verified(state.objects, key, body, mode=Overwrite(), write_id=f"{key}#{mark.at}")
 
 
 def _key(name: str) -> str:

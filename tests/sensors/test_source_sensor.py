@@ -280,6 +280,21 @@ def test_a_run_that_began_before_the_start_does_not_hold_the_next_run_back(
     assert triggers.last_mark(sitemap, "shop.wait") is not None
 
 
+def test_a_run_that_ended_shortly_before_the_start_does_not_hold_the_next_run_back(
+    sitemap: Sitemap, execute: Callable[..., None]
+) -> None:
+    """It may be within the tolerance of the clocks. The run that the sensor started failed."""
+    clock = FakeClock(datetime.now(timezone.utc))
+    build(sitemap, clock=clock)
+    clock.advance(timedelta(seconds=2))
+    mark = triggers.ProbeMark(value="2", at=clock.now().isoformat())
+    triggers.record_mark(sitemap, "shop.wait", mark)
+    assert triggers.last_mark(sitemap, "shop.wait") is None
+    clock.advance(-timedelta(seconds=1))
+    build(sitemap, clock=clock)
+    assert triggers.last_mark(sitemap, "shop.wait") == mark, "the clock of this run's planner is slow"
+
+
 def test_a_run_of_other_sections_does_not_hold_the_next_run_back(
     sitemap: Sitemap, execute: Callable[..., None]
 ) -> None:
