@@ -101,6 +101,8 @@ class SitemapTaskGroup(TaskGroup):
                 **asking,
                 **(publish_kwargs or {}),
             )
+        if approval is not None and sitemap.sections_asset in self.publish.outlets:  # an answer publishes too
+            self.decisions.get_task("publish").outlets.append(sitemap.sections_asset)
 
 
 def define_params(dag: DAG, sitemap: Sitemap) -> None:

@@ -97,8 +97,11 @@ class SitemapOperator(BaseOperator):
         metrics.send(metrics.of_report(self.sitemap.index_url, report, datetime.now(timezone.utc)))
 
     def emit(self, context: Context, report: Report) -> dict[str, Any]:
-        """Attach a report to the sitemap's asset event, and return what XCom keeps of it."""
+        """Attach a report to the sitemap's asset events, and return what XCom keeps of it."""
         from airflow_sitemaps import assets
+
+        if self.sitemap.sections_asset in self.outlets:
+            self._emit_sections(context, report)
 
         ti, config, group = context["ti"], self.sitemap.store, self.task_group
         context["outlet_events"][self.sitemap.asset].extra = assets.event_extra(
@@ -111,6 +114,30 @@ class SitemapOperator(BaseOperator):
             task_id=ti.task_id,
         )
         return reference(report)
+
+    def _emit_sections(self, context: Context, report: Report) -> None:
+        """Give the event of ``Sitemap.sections_asset`` a partition for each section that changed since the last event.
+
+        The record of an event counts once its task has succeeded: Airflow emits no event of another task.
+        """
+        from airflow_sitemaps.pipeline.state.repository import StateRepository, announcement, record_announced
+
+        ti, who, state = context["ti"], "sections", StateRepository(self.sitemap.store.open().state)
+        since, last, manifest = 0, announcement(state.objects, who), state.manifest()
+        if {"dag", "run", "task", "since", "generation"} <= last.keys():
+            states = ti.get_task_states(dag_id=last["dag"], task_ids=[last["task"]], run_ids=[last["run"]])
+            is_emitted = states.get(last["run"], {}).get(last["task"]) == "success"
+            since = last["generation" if is_emitted else "since"]
+        own = {name for name, section in report.sections.items() if section.shards.has_changes()}
+        late = (
+            {name for name, section in manifest.sections.items() if section.changed_in > since} if manifest else set()
+        )
+        event: Any = context["outlet_events"][self.sitemap.sections_asset]
+        event.extra = {**reference(report), "sections": sorted(own | late)}
+        if own | late and hasattr(event, "add_partitions"):  # from Airflow 3.2 on
+            event.add_partitions(sorted(own | late))
+        made_by = {"dag": ti.dag_id, "run": ti.run_id, "task": ti.task_id}
+        record_announced(state.objects, who, report.generation, since=since, **made_by)
 
 
 def reference(report: Report) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, XComNotFound, api_base_url
 from airflow_sitemaps.errors import ConfigurationError, GuardError
-from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures, reference
+from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures
 from airflow_sitemaps.operators.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink, comparison_page
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
 
     from airflow_sitemaps.operators.decisions import Approval
-    from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.shards.manifest import Question
     from airflow_sitemaps.shards.plan import SectionFailure
     from airflow_sitemaps.sitemap import Sitemap
@@ -98,7 +97,7 @@ class SitemapPublishOperator(SitemapOperator):
         approval: Whom Airflow asks about sections that the guards refuse. Default: None, no one.
         decisions: ID of the DAG that asks, if ``approval`` is given.
         **kwargs: Arguments of Airflow's ``BaseOperator``. If ``outlets`` has ``sitemap.sections_asset``, the task also
-            emits an event of it with a partition for each section that changed.
+            emits an event of it with a partition for each section that changed since the last such event.
     """
 
     template_fields: Sequence[str] = ("plan", "receipts")
@@ -188,21 +187,9 @@ class SitemapPublishOperator(SitemapOperator):
             context["ti"].xcom_push(key=UNCHANGED, value=report.generation)
             raise AirflowSkipException("Nothing changed: no asset event is emitted (skip_unchanged)")
         kept = self.emit(context, report)
-        self._emit_sections(context, report)
         with permanent_failures(context):
             raise_failures(report)
         return kept
-
-    def _emit_sections(self, context: Context, report: Report) -> None:
-        """Give the event of ``Sitemap.sections_asset`` a partition for each section that changed."""
-        asset = self.sitemap.sections_asset
-        if asset not in self.outlets:
-            return
-        changed = sorted(name for name, section in report.sections.items() if section.shards.has_changes())
-        event: Any = context["outlet_events"][asset]
-        event.extra = {**reference(report), "sections": changed}
-        if changed and hasattr(event, "add_partitions"):  # from Airflow 3.2 on
-            event.add_partitions(changed)
 
     @contextmanager
     def _asking(self, context: Context, sitemap: Sitemap, receipts: Sequence[str]) -> Iterator[list[SectionFailure]]:

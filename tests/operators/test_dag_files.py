@@ -199,6 +199,17 @@ def test_an_approval_that_asks_no_one_is_refused() -> None:
         SitemapTaskGroup("sitemap", a_sitemap(), publish_kwargs={"approval": Approval()})
 
 
+@pytest.mark.parametrize("is_given", [True, False])
+def test_an_answer_emits_the_sections_that_changed_if_its_group_does(is_given: bool) -> None:
+    sitemap = a_sitemap()
+    given = {"outlets": sitemap.sections_asset} if is_given else {}
+    with a_dag():
+        group = SitemapTaskGroup("sitemap", sitemap, approval=Approval(), publish_kwargs=given)
+
+    outlets = group.decisions.get_task("publish").outlets
+    assert outlets == [sitemap.asset, *given.values()]
+
+
 def test_the_publisher_has_outlets_as_any_task_of_airflow() -> None:
     other, sitemap = Asset("other"), a_sitemap()
     with a_dag() as dag:

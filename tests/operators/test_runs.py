@@ -16,6 +16,7 @@ from sqlalchemy import select
 
 from airflow_sitemaps import Canary, Guards, Website
 from airflow_sitemaps.assets import EXTRA_LIMIT
+from airflow_sitemaps.operators.base import SitemapOperator
 from airflow_sitemaps.operators.plan import deployment
 from airflow_sitemaps.operators.publish import SitemapRollbackOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
@@ -116,6 +117,45 @@ def test_an_event_has_a_partition_for_each_section_that_changed(
     assert emitted() == [('["products"]', "products")]
     whole = [event["report"]["result"] for event in events("by_section") if "report" in event]
     assert whole == ["published", "unchanged", "published"], "the sitemap's own event has no partition"
+
+
+def test_the_next_event_covers_sections_whose_own_run_emitted_none(
+    sitemap: Sitemap, products: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[dict[str, Any]] = rows(*range(100, 120))
+    sections = [sitemap.sections[0], Section("pages", MemorySourceConfig(pages))]
+    sitemap = replace(sitemap, sections=sections)
+    outlets, seen = [sitemap.sections_asset], list[Any]()
+    dag = dag_of(sitemap, "late_sections", publish_kwargs={"outlets": outlets})
+
+    def emitted(dag_id: str = "late_sections") -> list[Any]:
+        return [event["sections"] for event in events(dag_id) if "sections" in event]
+
+    def publishes(*, state: str) -> list[Any]:
+        assert states(run(dag))["sitemap.publish"] == state
+        new = emitted()[len(seen) :]
+        seen.extend(new)
+        return [sections for number, sections in enumerate(new) if sections not in new[:number]]
+
+    assert publishes(state="success") == [["pages", "products"]]
+    products[0]["loc"] += "-renamed"
+    lost, pages[5:] = pages[5:], []
+    assert publishes(state="failed") == [], "partly published"
+    pages += lost
+    assert publishes(state="success") == [["products"]]
+    assert publishes(state="success") == [[]]
+
+    products[0]["loc"] += "-again"
+    with monkeypatch.context() as broken:
+        broken.setattr(SitemapOperator, "emit", lambda *_: 1 / 0)
+        assert publishes(state="failed") == [], "it died after its commit"
+    assert publishes(state="success") == [["products"]]
+
+    with DAG("late_rollback", schedule=None, default_args={"retries": 0}) as back:
+        SitemapRollbackOperator(task_id="back", sitemap=sitemap, generation=1, outlets=outlets)
+    assert states(run(back)) == {"back": "success"}
+    assert "products" in emitted("late_rollback")[0]
+    assert publishes(state="success") == [["products"]], "the run takes the rollback back"
 
 
 def test_a_section_of_dead_pages_stays_unpublished_until_a_permit_allows_it(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import ConfigurationError, IncompleteError, StoreContentError
@@ -242,23 +243,26 @@ def newest(objects: ObjectStore, folder: str, most: int) -> Iterator[bytes]:
             yield stored.body
 
 
+def announcement(objects: ObjectStore, who: str) -> dict[str, Any]:
+    """Read the record of the last announcement to a service; return an empty one if there is none."""
+    stored = objects.get(_key(who))
+    try:
+        return {} if stored is None else dict(json.loads(stored.body))
+    except (ValueError, TypeError):
+        return {}  # after a damaged record, the last changes are only announced again
+
+
 def last_announced(objects: ObjectStore, who: str) -> int | None:
     """Read the last generation whose changes were announced to a service; return None if none was."""
-    stored = objects.get(_key(who))
-    if stored is None:
-        return None
-    try:
-        generation = json.loads(stored.body)["generation"]
-    except (ValueError, KeyError, TypeError):
-        return None  # after a damaged record, the last changes are only announced again
+    generation = announcement(objects, who).get("generation")
     return generation if isinstance(generation, int) else None
 
 
-def record_announced(objects: ObjectStore, who: str, generation: int) -> None:
+def record_announced(objects: ObjectStore, who: str, generation: int, **details: Any) -> None:
     """Record that a generation was announced to a service."""
-    body = json.dumps({"generation": generation}).encode()
+    body = json.dumps({"generation": generation, **details}).encode()
     key = _key(who)
-    put_verified(objects, key, body, mode=Overwrite(), write_id=f"{key}#{generation}")
+    put_verified(objects, key, body, mode=Overwrite(), write_id=f"{key}#{sha256(body).hexdigest()}")
 
 
 def _key(who: str) -> str:
