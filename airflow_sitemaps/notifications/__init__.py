@@ -17,7 +17,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.notifications import message
 from airflow_sitemaps.notifications.message import SitemapMessage
 from airflow_sitemaps.operators.base import own_name
-from airflow_sitemaps.operators.facts import FAILED, REFUSED
+from airflow_sitemaps.operators.facts import FAILED, QUESTIONS, REFUSED
 from airflow_sitemaps.operators.links import run_page
 from airflow_sitemaps.operators.publish import NoPlanError, SitemapPublishOperator, SitemapRollbackOperator
 
@@ -95,6 +95,9 @@ class SitemapNotifier(BaseNotifier):
         text = self._message(context)
         if text.result == "unchanged" and not self.unchanged:
             return None
+        if text.result in ("refused", "partly_published"):
+            sections = [str(question["section"]) for question in self._pulled(context, QUESTIONS)]
+            text = message.with_questions(text, sections) if sections else text
         log.info("%s", text.text)
         return text
 

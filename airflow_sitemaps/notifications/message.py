@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Final
 
@@ -113,6 +113,13 @@ def of_partial(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMe
     action = f"Check the source.{_permission(permits)}" if permits else "Remove the cause, then run the DAG again."
     reasons = [f"{section.get('section', '')}: {section.get('message', '')}" for section in sections]
     return _message(result, title, _first(reasons, "sections"), action, link)
+
+
+def with_questions(text: SitemapMessage, sections: Sequence[str]) -> SitemapMessage:
+    """Return the message of a refusal about whose sections Airflow asks a person: a run with a permit ends the question."""
+    names = ", ".join(_first(sections, "sections"))
+    answer = f"If the data is right, answer the question about {names} in Airflow's Required Actions."
+    return replace(text, action=_line(f"Check the source. {answer}"))
 
 
 def of_error(name: str, error: BaseException | str | None, link: str = "") -> SitemapMessage:

@@ -10,8 +10,11 @@ import pytest
 
 import airflow_sitemaps
 from airflow_sitemaps.airflow_compat import AirflowFailException
-from airflow_sitemaps.errors import SourceError
+from airflow_sitemaps.errors import PartlyPublishedError, SourceError
 from airflow_sitemaps.notifications import SitemapNotifier
+from airflow_sitemaps.operators.facts import failure_facts
+from airflow_sitemaps.shards.guards import Refusal
+from airflow_sitemaps.shards.plan import failures_of
 
 
 @dataclass
@@ -59,6 +62,32 @@ def test_a_refusal_is_read_from_the_planning_task() -> None:
     assert message.result == "refused"
     assert message.lines == ("2,000 to 500 rows",)
     assert "allow=['shrink:products']" in message.action
+
+
+@pytest.mark.parametrize("is_partly_published", [True, False])
+@pytest.mark.parametrize("of_task", [True, False])
+def test_a_refusal_that_a_person_may_answer_names_the_question_instead_of_a_permit(
+    is_partly_published: bool, of_task: bool
+) -> None:
+    refusal = Refusal(guard="shrink", section="offers", message="Section 'offers' has 9 rows now, 20 before", value=0.6)
+    report = SimpleNamespace(result="partly_published", sections={}) if is_partly_published else None
+    error = PartlyPublishedError("1 section not published", report=report, failures=failures_of([refusal]))
+    publish = "SitemapPublishOperator"
+    question = {"section": "offers", "dag_id": "shop__sitemap__decisions", "run_id": "offers__1"}
+    values: dict[tuple[str, str], Any] = {(publish, "sitemap_failed"): failure_facts(error)}
+    own = {"task": task(publish, publish), "exception": error} if of_task else {}
+
+    def action() -> str:
+        said = SitemapNotifier().message({**context(Ti(values)), **own})
+        assert said is not None
+        return said.action
+
+    values[publish, "sitemap_questions"] = []
+    assert action().endswith("run the DAG once with allow=['shrink:offers=0.6'].")
+    values[publish, "sitemap_questions"] = [question]
+    assert action() == (
+        "Check the source. If the data is right, answer the question about offers in Airflow's Required Actions."
+    )
 
 
 def test_a_failure_of_a_mapped_task_is_read_from_any_of_its_instances() -> None:
