@@ -372,6 +372,15 @@ def test_a_dry_run_names_what_would_fail(shop: Shop) -> None:
     assert "not published: section products: SourceError: the database is down" in stages.explain(planned.plan)
 
 
+def test_a_plan_with_a_refused_section_does_not_say_that_nothing_changed(shop: Shop) -> None:
+    build(shop.sitemap(), clock=shop.clock)
+    assert stages.explain(stages.plan(shop.sitemap(), clock=shop.clock).plan)[-1].startswith("nothing changed: ")
+    del shop.products[5:]
+    explained = stages.explain(stages.plan(shop.sitemap(), RunRequest(asks=True), clock=shop.clock).plan)
+    assert any(line.startswith("refused: Section 'products'") for line in explained)
+    assert explained[-1] == "nothing will be written"
+
+
 def test_a_lost_file_is_put_again_though_the_only_section_cannot_be_read(shop: Shop) -> None:
     sitemap = replace(shop.sitemap(), sections=shop.sitemap().sections[:1], retired=["posts"])
     build(sitemap, allow=["vanished"], clock=shop.clock)

@@ -46,7 +46,8 @@ def explain(plan: Plan) -> list[str]:
         rows = sum(batch.rows for batch in plan.batches)
         lines.append(f"{counted(len(plan.batches), 'batch')} to read {counted(rows, 'row')}")
     else:
-        lines.append("nothing changed: nothing will be written")
+        is_refused = bool(plan.refusals or plan.failures)
+        lines.append(f"{'' if is_refused else 'nothing changed: '}nothing will be written")
     return lines
 
 
