@@ -308,8 +308,9 @@ def system_allocator() -> Iterator[None]:
         pa.set_memory_pool(before)
 
 
-KILLED: Final = (
-    "the writing task ended without a reason, as a task does that is killed or runs out of memory; see its log"
+UNKNOWN: Final = (
+    "the writing task left no receipt and no reason: it was killed or marked, or did not run for this plan. See its log, "
+    "and clear it together with the publishing task"
 )
 
 
@@ -325,10 +326,10 @@ def unwritten_sections(
     failures = []
     for section, numbers in missing.items():
         own = [batch.number for batch in plan.batches if batch.section == section]
-        why = next((reasons[number] for number in numbers if reasons.get(number)), KILLED)
+        why = next((reasons[number] for number in numbers if reasons.get(number)), "")
         what = f"{len(numbers):,} of its {len(own):,} batches, the first of them batch {own.index(numbers[0]) + 1:,},"
         if len(numbers) == 1:
             what = "its only batch" if len(own) == 1 else f"batch {own.index(numbers[0]) + 1:,} of {len(own):,}"
-        message = f"{what} could not be written: {why}"
+        message = f"{what} could not be written: {why}" if why else f"{what.rstrip(',')}: {UNKNOWN}"
         failures.append(SectionFailure(section=section, error=IncompleteError.__name__, message=message))
     return tuple(failures)
