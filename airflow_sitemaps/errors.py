@@ -15,7 +15,7 @@ SitemapError
 │   ├── SourceError                     the database failed during a query
 │   │   └── SourceMovedError            fewer rows were read than planned: the table changed during the run
 │   ├── StoreError (OSError)            the store failed, or its answer was unclear and could not be read back
-│   └── IncompleteError                 not every batch has its receipt yet
+│   └── IncompleteError                 a batch has no receipt, or a body is missing; write it again
 ├── ConflictError                       another run committed first; plan again, do not repeat this step
 ├── PartlyPublishedError                sections failed and the others were published; run again for those
 └── StoreContentError                   a stored object is invalid or not what was written
@@ -146,7 +146,7 @@ class StoreError(TransientError, OSError):
 
 
 class IncompleteError(TransientError):
-    """The plan cannot be published: a batch has no receipt."""
+    """The plan cannot be published: a batch has no receipt, or a body is missing. Publishing again fails in the same way."""
 
 
 class ConflictError(SitemapError):

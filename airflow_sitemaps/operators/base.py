@@ -14,6 +14,7 @@ from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipExc
 from airflow_sitemaps.errors import (
     ConfigurationError,
     ConflictError,
+    IncompleteError,
     PartlyPublishedError,
     RefusedError,
     SourceError,
@@ -154,7 +155,7 @@ def reference(report: Report) -> dict[str, Any]:
 def permanent_failures(context: Context) -> Iterator[None]:
     """Turn non-retryable errors into ``AirflowFailException``, and log the reason in one line.
 
-    Unusable configuration, a refusal, a lost race and a damaged object are permanent. An undefined connection and
+    Unusable configuration, a refusal, a lost race, a missing receipt and a damaged object are permanent. An undefined connection and
     missing credentials are not: a secrets backend or a metadata service may respond to the next attempt. The reason is
     stored in XCom for the pages in Airflow's UI.
     """
@@ -182,7 +183,7 @@ def _without_useless_retries(context: Context) -> Iterator[None]:
     except ConflictError as error:
         log.error("Another run published first; run the DAG again to plan on its result. %s", error)
         raise AirflowFailException(str(error)) from error
-    except (ConfigurationError, StoreContentError) as error:
+    except (ConfigurationError, IncompleteError, StoreContentError) as error:
         if getattr(error, "retryable", False):
             log.error("The connection or its credentials are missing; a retry may find them. %s", error)
             raise

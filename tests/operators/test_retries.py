@@ -11,7 +11,14 @@ from airflow.sdk import DAG
 from botocore.exceptions import CredentialRetrievalError, NoCredentialsError
 
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup, SqlSource
-from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, SourceError, StoreError
+from airflow_sitemaps.errors import (
+    ConfigurationError,
+    CredentialsError,
+    IncompleteError,
+    SitemapError,
+    SourceError,
+    StoreError,
+)
 from airflow_sitemaps.operators import base
 from airflow_sitemaps.stores.s3.client import failure_of
 from tests.semantics.shop import Shop, dag_of
@@ -80,6 +87,14 @@ def test_other_configuration_is_not(caplog: pytest.LogCaptureFixture) -> None:
     assert pushed["sitemap_failed"] == {"error": "CredentialsError", "message": "no credentials"}
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
     assert caplog.messages[0] == "A retry cannot fix this. no such section"
+
+
+def test_a_missing_receipt_is_not_retried(caplog: pytest.LogCaptureFixture) -> None:
+    ti = SimpleNamespace(xcom_push=lambda key, value: None)
+    with pytest.raises(base.AirflowFailException), base.permanent_failures({"ti": ti}):  # type: ignore[arg-type]
+        raise IncompleteError("1 of 6 batches have no receipt")
+
+    assert caplog.messages == ["A retry cannot fix this. 1 of 6 batches have no receipt"]
 
 
 @pytest.mark.parametrize(
