@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from airflow_sitemaps.airflow_compat import DagRun, TaskInstance, XComModel, is_last_attempt
 from airflow_sitemaps.operators.facts import is_dry_run
-from airflow_sitemaps.plugin.dag_profiles import KINDS
+from airflow_sitemaps.plugin.dag_profiles import KINDS, TaskKey
 
 FAILED: Final = frozenset({"failed", "upstream_failed"})
 ENDED: Final = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
@@ -234,6 +234,21 @@ def _task(row: Any) -> TaskState:
     fields = dict(zip(_TASK_COLUMNS, row, strict=True))
     fields |= {"kind": KINDS[str(fields["kind"])], "state": _value(fields["state"]) or "scheduled"}
     return TaskState(**fields | {"label": fields["label"] or "", "tries": fields["tries"] or 0})
+
+
+def newest_ended(session: Session, keys: Collection[TaskKey]) -> list[TaskState]:
+    """Return the newest of each task, as (DAG, task ID), that succeeded, and the newest that failed."""
+    task = TaskInstance
+    place = func.row_number().over(partition_by=(task.dag_id, task.task_id, task.state), order_by=task.end_date.desc())
+    ended = (task.state.in_(("success", "failed")), task.end_date.is_not(None), task.operator.in_(list(KINDS)))
+    dag_ids, task_ids = zip(*keys, strict=True) if keys else ((), ())
+    inner = (
+        select(*_TASK_COLUMNS.values(), place.label("place"))
+        .where(task.dag_id.in_(dag_ids), task.task_id.in_(task_ids), task.map_index < 0, *ended, is_last_attempt(task))
+        .subquery()
+    )
+    rows = session.execute(select(inner).where(inner.c.place == 1)) if keys else ()
+    return [task for task in (_task(row[:-1]) for row in rows) if (task.dag_id, task.task_id) in keys]
 
 
 def unpublished_runs(session: Session, dag_ids: Iterable[str], limit: int) -> list[tuple[str, str, datetime | None]]:

@@ -25,7 +25,7 @@ from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.plugin.dag_profiles import asset_tasks, profile_of
 from airflow_sitemaps.plugin.dag_runs import PUBLISHES
 from airflow_sitemaps.plugin.events import asset_by_uri
-from airflow_sitemaps.plugin.pages.announcements import RETURNED
+from airflow_sitemaps.plugin.pages.announcements import MAX_RUNS, RETURNED
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup
@@ -166,3 +166,11 @@ def test_what_was_announced_and_what_came_back(admin: Client, session: Session, 
         "ping": "1 of 2 requests accepted.",
     }
     assert admin.get("api/sitemap", asset=str(sitemap.asset.uri)).json()["announces"] is True
+
+    for number in range(2, 2 + MAX_RUNS):  # a sensor that sees no change skips every task
+        add_run(session, "told", Ran(number, plan="skipped", publish="skipped"), NOW)
+        for task_id, operator in zip(RESULTS, operators, strict=True):
+            add_task(session, "told", f"run-{number}", task_id, operator, "skipped", NOW, NOW)
+    session.commit()
+
+    assert admin.get("api/sitemap/announcements", asset=str(sitemap.asset.uri)).json()["rows"] == rows

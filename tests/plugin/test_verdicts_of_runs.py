@@ -15,7 +15,15 @@ from sqlalchemy import delete, select
 
 from airflow_sitemaps import LocalStore, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import GuardError, PartlyPublishedError
-from airflow_sitemaps.operators.facts import FAILED, QUESTIONS, REFUSED, UNCHANGED, failure_facts, refusal_facts
+from airflow_sitemaps.operators.facts import (
+    FAILED,
+    QUESTIONS,
+    REFUSED,
+    UNCHANGED,
+    VERIFIED,
+    failure_facts,
+    refusal_facts,
+)
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.report import SectionReport, ShardCounts
@@ -313,6 +321,40 @@ def test_a_dag_whose_file_is_broken_is_no_orphan(admin: Client, session: Session
 
     broken_file(session, "broken", None)
     assert line(admin)["reason"] == "Orphaned: no DAG publishes it"
+
+
+@pytest.mark.parametrize(
+    ("verify", "pushed", "reason", "state", "verified"),
+    [
+        ("success", {"files": 3}, "Healthy", "success", True),
+        ("failed", {"files": 3, "errors": 1}, "Published files are invalid", "failed", False),
+    ],
+)
+def test_runs_that_skip_the_verification_do_not_hide_it(
+    admin: Client, session: Session, tmp_path: Path, verify: str, pushed: Any, reason: str, state: str, verified: bool
+) -> None:
+    """``skip_unchanged`` skips the verifying task as well, in any number of runs."""
+    sitemap = Sitemap(
+        LocalStore(tmp_path / "site", base_url="https://quiet.example/"),
+        [Section("pages", MemorySourceConfig([{"id": 1, "loc": "https://quiet.example/1"}]))],
+    )
+    with DAG("quiet", schedule=None, max_active_runs=1) as dag:
+        SitemapTaskGroup("sitemap", sitemap) >> SitemapVerifyOperator(task_id="verify", sitemap=sitemap)
+    sync(dag)
+    start, uri = NOW - timedelta(hours=10), str(sitemap.asset.uri)
+    asset = session.scalars(select(AssetModel.id).where(AssetModel.uri == uri)).one()
+    add_event(session, asset, "quiet", extra(report(1, at=start)), start, run=GOOD.run_id)
+    add_run(session, "quiet", Ran(1, state=verify, verify=verify, pushed={VERIFIED: pushed}), start)
+    for number in range(2, 12):
+        quiet = Ran(number, publish="skipped", verify="skipped")
+        add_run(session, "quiet", quiet, start + timedelta(minutes=10 * number))
+    session.commit()
+
+    page = shown(admin, uri)
+
+    assert page["reason"] == reason
+    assert page["verification"]["state"] == state
+    assert (page["verified_at"] is not None) == verified
 
 
 def test_a_paused_dag_keeps_its_verdict_and_shows_no_next_run(admin: Client, session: Session) -> None:

@@ -222,6 +222,10 @@ def _load(session: Session, evidence: Sequence[_Known], now: datetime, *, split:
     checks: dict[TaskKey, list[TaskState]] = {key: [] for each in tasks for key in each.verify}
     for task in (task for members in recent.tasks.values() for task in members):
         checks.get((task.dag_id, task.task_id), []).append(task)
+    # The newest runs may have skipped it, or it may have failed in all of them.
+    without = {key for key, members in checks.items() if newest_ended(members, passed=True) is None}
+    for task in dag_runs.newest_ended(session, without):
+        checks[task.dag_id, task.task_id].append(task)
     return _Loaded(
         dags=dags_by_id(session, publishing),
         profiles=dag_profiles(session, publishing),
