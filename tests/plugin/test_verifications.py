@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -146,6 +147,20 @@ def test_how_long_a_verification_counts(results: tuple[str, ...], days: int, che
 
     assert check_of(found) == check
     assert verdict_of(found, warned=False).state == state
+
+
+@pytest.mark.parametrize(
+    ("verifying", "pushed", "days", "check"),
+    [(task("failed"), facts(failed(1)), 0, "invalid"), (task("success"), facts(), 8, "passed")],
+)
+def test_runs_that_changed_nothing_change_nothing_however_many(
+    verifying: TaskState, pushed: Any, days: int, check: str
+) -> None:
+    """The pages know the newest thirty runs: after thirty more, the one that published is not among them."""
+    found = snapshot(verifying, pushed, *["unchanged"] * 30, later=timedelta(days=days))
+    committed = replace(report(1), committed_at=iso(NOW - timedelta(minutes=1)))
+
+    assert check_of(replace(found, summaries=found.summaries[-30:], report=committed)) == check
 
 
 def test_the_newest_task_that_ended_counts() -> None:

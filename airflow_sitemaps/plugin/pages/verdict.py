@@ -246,9 +246,10 @@ class Snapshot:
     @property
     def changed_at(self) -> datetime | None:
         """Time at which the public files last changed; None before the first publication."""
-        changed = [s for s in self.summaries if s.result in CHANGES] or self.summaries[:1]
-        moments = [moment_of(s.at) for s in changed[-1:]]
-        return max([*moments, *([self.live.committed_at] if self.live is not None else [])], default=None)
+        committed = self.report.committed_at  # of the live generation, also after a run that changed nothing
+        changed = [s.at for s in self.summaries if s.result in CHANGES][-1:] or ([committed] if committed else [])
+        moments = [moment_of(at) for at in changed] + ([self.live.committed_at] if self.live is not None else [])
+        return max(moments or [moment_of(s.at) for s in self.summaries[:1]], default=None)
 
     @property
     def worst(self) -> SectionSnapshot | None:
