@@ -6,7 +6,7 @@ import asyncio
 import csv
 import io
 import threading
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -58,6 +58,30 @@ def published(session: Session, tmp_path: Path) -> str:
         del rows[9]
     session.commit()
     return URI
+
+
+def test_the_settings_of_sections_stay_after_a_run_that_only_the_store_knows(
+    admin: Client, session: Session, tmp_path: Path
+) -> None:
+    """A run that publishes only some sections emits no event."""
+    rows = [{"id": n, "loc": f"{BASE}p/{n}"} for n in range(1, 11)]
+    store = LocalStore(tmp_path / "site", base_url=BASE)
+    section = Section("pages", MemorySourceConfig(rows, key="id"), shards=ShardPolicy(max_urls=5))
+    sitemap = Sitemap(store, [section], guards=Guards(max_dropped=0.9))
+    facts = store_facts(store, store.open())
+    payload = event_extra(build(sitemap), store=facts, settings=section_settings(sitemap))
+    add_event(
+        session, add_asset(session, URI, "content"), "content", payload, datetime(2020, 1, 1, tzinfo=timezone.utc)
+    )
+    session.commit()
+    rows[0] = {"id": 1, "loc": ""}
+    made = build(sitemap)
+
+    page = admin.get("api/sitemap", asset=URI).json()
+
+    assert page["report"]["finished_at"] == made.finished_at
+    assert page["sections"][0]["max_urls"] == 5
+    assert {problem["kind"]: problem["severity"] for problem in page["problem_list"]}["dropped"] == "info"
 
 
 def test_the_difference_between_two_generations_in_either_direction(admin: Client, published: str) -> None:

@@ -271,7 +271,7 @@ def _overview(known: _Known, loaded: _Loaded) -> Overview:
     snapshot = Snapshot(
         summaries=summaries[-RUNS_IN_LINE:],
         report=report,
-        settings=newest.settings if newest is not None else {},
+        settings=known.event.settings if known.event is not None else {},  # a report in the store has none
         publishers=publishers,
         age=age(min(read, default=None)),
         now=loaded.now,
