@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
+from airflow.models.asset import AssetEvent
 from fastapi.routing import APIRoute
+from sqlalchemy import update
 
 from airflow_sitemaps.airflow_compat import DagAccessEntity
 from airflow_sitemaps.plugin.airflow_plugin import make_app
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from tests.plugin.conftest import Client
 
 URI = "s3://shop/sitemaps/sitemap.xml"
+MANAGER = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
 
 PATHS = sorted({route.path for route in make_app().routes if isinstance(route, APIRoute)})
 
@@ -91,8 +94,7 @@ def test_a_dag_that_a_user_may_not_read_hides_its_sitemap(viewer: Client, sessio
     def only_other(_: Any, **__: Any) -> set[str]:
         return {"other"}
 
-    manager = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
-    with patch(f"{manager}.get_authorized_dag_ids", only_other):
+    with patch(f"{MANAGER}.get_authorized_dag_ids", only_other):
         listed = viewer.get("api/sitemaps").json()
         answers = [
             viewer.get("api/sitemap", asset=URI),
@@ -104,6 +106,25 @@ def test_a_dag_that_a_user_may_not_read_hides_its_sitemap(viewer: Client, sessio
 
     assert [line["dag_id"] for line in listed["sitemaps"]] == ["other"]
     assert [answer.status_code for answer in answers] == [404, 404, 404, 403, 403]
+
+
+def test_a_sitemap_that_a_hidden_dag_publishes_is_not_said_to_be_published_by_none(
+    viewer: Client, session: Session
+) -> None:
+    """Its DAG was renamed, and the user may read only the former one."""
+    asset = add_history(session, URI, "shop", 3)
+    session.execute(update(AssetEvent).where(AssetEvent.asset_id == asset).values(source_dag_id="former"))
+    session.commit()
+
+    with patch(f"{MANAGER}.get_authorized_dag_ids", lambda _, **__: {"former"}):
+        page = viewer.get("api/sitemap", asset=URI).json()
+
+    (problem,) = page["problem_list"]
+    assert page["reason"] == "Orphaned: no DAG that you may see publishes it"
+    assert problem["next_step"].endswith(
+        "If no DAG publishes it, archive it here, and remove its files from the store."
+    )
+    assert "shop" not in str(page["problem_list"])
 
 
 @pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("/api/sitemap/")])
@@ -139,9 +160,8 @@ def test_a_run_is_only_for_users_who_may_read_runs(viewer: Client, session: Sess
     def no_runs(_: Any, *, access_entity: DagAccessEntity | None = None, **__: Any) -> bool:
         return access_entity is not DagAccessEntity.RUN
 
-    manager = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
     assert viewer.get("api/dags/shop/runs/run-1").status_code == 200
-    with patch(f"{manager}.is_authorized_dag", no_runs):
+    with patch(f"{MANAGER}.is_authorized_dag", no_runs):
         assert viewer.get("api/dags/shop/runs/run-1").status_code == 403
         assert viewer.get("api/sitemap", asset=URI).status_code == 200
 

@@ -57,7 +57,7 @@ def test_trouble_stands_on_top(admin: Client, session: Session) -> None:
         ("sound", "not_verified"),
         ("gone", "unknown"),
     ]
-    assert lines[2]["reason"] == "Orphaned: no DAG publishes it"
+    assert lines[2]["reason"] == "Orphaned: no DAG that you may see publishes it"
     assert "60 of 1,000 rows" in lines[0]["problems"][0]
     assert len(lines[1]["history"]) == 5
 

@@ -234,7 +234,7 @@ def test_an_address_that_no_dag_publishes_is_orphaned(admin: Client, session: Se
 
     page = shown(admin)
 
-    assert (page["state"], page["reason"]) == ("unknown", "Orphaned: no DAG publishes it")
+    assert (page["state"], page["reason"]) == ("unknown", "Orphaned: no DAG that you may see publishes it")
     assert kinds(page) == ["orphaned"]
     assert page["problem_list"][0]["severity"] == "info"
     assert not any(action["possible"] for action in page["actions"] if action["action"] != "verify")
@@ -320,7 +320,7 @@ def test_a_dag_whose_file_is_broken_is_no_orphan(admin: Client, session: Session
     assert [each["dag_id"] for each in page["dags"]] == ["broken"]
 
     broken_file(session, "broken", None)
-    assert line(admin)["reason"] == "Orphaned: no DAG publishes it"
+    assert line(admin)["reason"] == "Orphaned: no DAG that you may see publishes it"
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,6 @@ def test_each_row_of_the_table_in_a_real_airflow(story: Story) -> None:
     site.write_dag("judged", dag_file() + "\nraise RuntimeError('this file is broken')\n")
     story.becomes("failing", "The DAG's file cannot be imported")
     site.remove_dag("judged")
-    story.becomes("unknown", "Orphaned: no DAG publishes it")
+    story.becomes("unknown", "Orphaned: no DAG that you may see publishes it")
 
     assert story.seen == {(state, reason) for _, state, reason in table()}

@@ -212,9 +212,9 @@ def _of_publishers(snapshot: Snapshot) -> Iterator[Problem]:
         yield Problem(
             severity="info",
             kind="orphaned",
-            title="Orphaned: no DAG publishes this sitemap",
-            detail="Its DAG was removed, or now publishes to another address. The published files are no longer updated.",
-            next_step="Restore the DAG if the sitemap is still needed. Otherwise archive it here, and remove its files from the store.",
+            title="Orphaned: no DAG that you may see publishes this sitemap",
+            detail="Its DAG was removed, or now publishes to another address: the published files are no longer updated. Or a DAG that you may not see publishes it.",
+            next_step="Restore the DAG if the sitemap is still needed. If no DAG publishes it, archive it here, and remove its files from the store.",
         )
     for dag in (dag for dag in dags if dag.has_import_errors):
         yield Problem(

@@ -130,7 +130,10 @@ Row = tuple[Judgement, Callable[[Evidence], bool]]
 """A row of the table: its judgement, and whether it applies."""
 
 TABLE: Final[Sequence[Row]] = (
-    (Judgement("unknown", "Orphaned: no DAG publishes it", "orphaned"), lambda e: e.publishers == "none"),
+    (
+        Judgement("unknown", "Orphaned: no DAG that you may see publishes it", "orphaned"),
+        lambda e: e.publishers == "none",
+    ),
     (Judgement("failing", "Last run blocked by a safety check", "refused"), lambda e: e.result == "refused"),
     (Judgement("failing", "Last run failed", "failed"), lambda e: e.result == "failed"),
     (
