@@ -25,32 +25,32 @@ export const address = (path: string, params: Params = {}): string => {
   return url.href;
 };
 
-const explained = async (response: Response): Promise<ApiError> => {
+const explained = async (response: Response, next: string): Promise<ApiError> => {
   if (response.status === 401) return new ApiError(401, "Your session has ended. Reload the page to log in again.");
   let detail = "";
   try {
     const body: unknown = await response.json();
     const text = (body as { detail?: unknown }).detail;
     if (typeof text === "string") detail = text;
+    if (Array.isArray(text)) detail = `Airflow refused the request: ${(text[0] as { msg?: string } | undefined)?.msg}.`;
   } catch {
     detail = "";
   }
   if (response.status === 403) return new ApiError(403, detail || "You do not have permission to see this.");
-  return new ApiError(response.status, detail || `Airflow responded with status ${response.status}. Try again, and see its log.`);
+  return new ApiError(response.status, detail || `Airflow responded with status ${response.status}. ${next} Airflow’s log says more.`);
 };
-
-const NO_RESPONSE = "No response from Airflow. Check the connection, then try again.";
 
 const request = async <T>(url: string, init: RequestInit, signal?: AbortSignal): Promise<T> => {
   const timeOut = AbortSignal.timeout(TIME_OUT_MS);
+  const next = init.method ? "It may have been done nevertheless: reload the page before you try again." : "Try again.";
   try {
     const response = await fetch(url, { credentials: "same-origin", ...init, signal: signal ? AbortSignal.any([signal, timeOut]) : timeOut });
-    if (!response.ok) throw await explained(response);
+    if (!response.ok) throw await explained(response, next);
     return (await response.json()) as T;
   } catch (error) {
     if (error instanceof ApiError || signal?.aborted) throw error;
-    if (timeOut.aborted) throw new ApiError(0, `No response from Airflow within ${TIME_OUT_MS / 1000} seconds. Try again.`);
-    throw new ApiError(0, NO_RESPONSE);
+    if (timeOut.aborted) throw new ApiError(0, `No response from Airflow within ${TIME_OUT_MS / 1000} seconds. ${next}`);
+    throw new ApiError(0, `No response from Airflow. Check the connection. ${next}`);
   }
 };
 

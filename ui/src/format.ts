@@ -42,6 +42,9 @@ export const percent = (part: number, whole: number): string => {
 
 const inTwo = (value: number, size: number, unit: string, smaller: string): string => `${Math.floor(value / size)} ${unit}${value % size ? ` ${value % size} ${smaller}` : ""}`;
 
+/** The first three of several names: `a, b, c and 2 more`. */
+export const few = (names: string[]): string => names.slice(0, 3).map(visible).join(", ") + (names.length > 3 ? ` and ${count(names.length - 3)} more` : "");
+
 /** A length of time in at most two units: `2 days 12 h`, `2 h 5 min`, `3.2 s`. */
 export const duration = (seconds: number): string => {
   if (seconds < 10) return `${seconds.toFixed(seconds < 1 ? 2 : 1)} s`;

@@ -109,6 +109,21 @@ describe("the list", () => {
     expect(await screen.findByText("101–101 of 101")).toBeTruthy();
   });
 
+  it("shows a DAG and a tag that are gone, so that their filter can be cleared", async () => {
+    vi.stubGlobal("fetch", responding({ ...answer([]), tags: [] }));
+    show(<SitemapList />, "/plugin/sitemaps?dag=renamed&tag=old");
+    const dag = await screen.findByLabelText<HTMLSelectElement>("DAG");
+    expect([dag.value, screen.getByLabelText<HTMLSelectElement>("Tag").value]).toEqual(["renamed", "old"]);
+    fireEvent.change(dag, { target: { value: "" } });
+    await waitFor(() => expect(globalThis.location.search).toBe("?tag=old"));
+  });
+
+  it("says why Airflow refused a filter", async () => {
+    vi.stubGlobal("fetch", responding({ detail: [{ msg: "String should have at most 500 characters" }] }, 422));
+    show(<SitemapList />, `/plugin/sitemaps?search=${"x".repeat(501)}`);
+    expect((await screen.findByTestId("failure")).textContent).toContain("Airflow refused the request: String should have at most 500 characters.");
+  });
+
   it("keeps the focus while the search changes the address", async () => {
     vi.stubGlobal("fetch", responding(answer([line()])));
     show(<SitemapList />);
@@ -229,6 +244,15 @@ describe("the lines of the sections", () => {
     expect(verdictText({ ...some, sections: [failed] })).toBe("No such column:\nslug.");
     expect(verdictText(page({ sections: sections(6) }))).toBe("All 6 sections are healthy.");
   });
+
+  it("count those that did not fit into the event, unless the manifest names them", () => {
+    const some = page({ sections: sections(6), sections_left_out: 3 });
+    some.report.sections = Object.fromEntries(some.sections.map(({ name }) => [name, reported]));
+    expect(verdictText(some)).toBe("6 of 9 sections are known, and healthy.");
+    show(<SectionStates page={some} />);
+    expect(screen.getByText("3 sections did not fit into the event; the task’s log has them.")).toBeTruthy();
+    expect(verdictText({ ...some, sections: sections(9) })).toBe("All 9 sections are healthy.");
+  });
 });
 
 describe("the page of one sitemap", () => {
@@ -327,6 +351,38 @@ describe("the page of one sitemap", () => {
     expect(compared().length).toBe(1);
   });
 
+  it("names three of many safety checks in a button that wraps", async () => {
+    const permits = Array.from({ length: 60 }, (_, index) => `shrink:country-${index}`);
+    const problem = { dag_id: "shop", detail: "", failed_tasks: [], kind: "refused", next_step: "", permits, questions: [], run_id: "", severity: "error" as const, store_run: "", title: "blocked" };
+    await opened({ actions: [{ action: "allow", allowed: true, dag_id: "shop", paused: false, possible: true, why_not: "" }], problem_list: [problem] });
+    const button = screen.getByRole("button", { name: "Override “shrink:country-0”, “shrink:country-1”, “shrink:country-2” and 57 more for one run" });
+    expect(getComputedStyle(button).whiteSpace).toBe("normal");
+  });
+
+  it("is read-only only where no run may be triggered", async () => {
+    const can = (action: "run" | "rollback", allowed: boolean) => ({ action, allowed, dag_id: `shop_${action}`, paused: false, possible: true, why_not: "" });
+    await opened({ actions: [can("run", true), can("rollback", false)] });
+    expect(screen.getByText("No permission to trigger runs of shop_rollback.")).toBeTruthy();
+    cleanup();
+    await opened({ actions: [can("run", false), can("rollback", false)] });
+    expect(screen.getByText("Read-only: no permission to trigger runs.")).toBeTruthy();
+  });
+
+  it("says that a dry run ended without a plan", async () => {
+    const fetched = vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("api/sitemap?") ? page() : { groups: [], state: "success" }), { headers: { "Content-Type": "application/json" } }));
+    vi.stubGlobal("fetch", fetched);
+    show(<SitemapView asset="s3://a" trail />, "/plugin/sitemaps?asset=s3%3A%2F%2Fa&plan=shop%2Fr1");
+    expect(await screen.findByText(/^The dry run has no plan: its tasks were skipped/u)).toBeTruthy();
+    expect(screen.queryByTestId("loading")).toBeNull();
+  });
+
+  it("reads from left to right in a host that does not", async () => {
+    document.documentElement.dir = "rtl";
+    show(<DagTab dagId="shop" />);
+    expect(screen.getByTestId("sitemaps-page").dir).toBe("ltr");
+    document.documentElement.dir = "";
+  });
+
   it("offers to keep the dates that a safety check did not let move", async () => {
     const problem = { dag_id: "shop", detail: "", failed_tasks: [], kind: "refused", next_step: "", permits: ["redated:products", "shrink:news"], questions: [{ dag_id: "shop__sitemap__decisions", run_id: "news__1", section: "news" }], run_id: "", severity: "error" as const, store_run: "", title: "blocked" };
     const can = (action: "keep" | "allow") => ({ action, allowed: true, dag_id: "shop", paused: false, possible: true, why_not: "" });
@@ -348,6 +404,16 @@ describe("the tab of a run", () => {
     const shown = await screen.findByTestId("failed-tasks");
     expect(shown.textContent).toContain("Column b.slug does not exist\nLINE 1: SELECT b.slug");
     expect(shown.textContent).not.toContain("\u{fffd}");
+  });
+});
+
+describe("the tab of a dry run", () => {
+  it("does not say what a real run would do with other sections", async () => {
+    const refused = [{ guard: "shrink", message: "articles would shrink", permit: "", section: "articles" }];
+    const group = { batches: [], failed: {}, group_id: "sitemap", plan: null, refused, speed: {}, steps: [], verifications: [] };
+    vi.stubGlobal("fetch", responding({ conf: {}, dag_id: "shop", dry_run: true, end: null, groups: [group], reports: [], run_id: "r1", sitemaps: [], start: null, state: "failed", trigger: "manual" }));
+    show(<RunTab dagId="shop" runId="r1" />);
+    expect((await screen.findByTestId("refusal")).textContent).toContain("This was a dry run; a real run would be blocked as well.");
   });
 });
 
@@ -389,6 +455,9 @@ describe("the changes before an action", () => {
     vi.stubGlobal("fetch", responding({ unavailable: "Generation 1 is not kept any more." }));
     show(<ChangesPreview asset="s3://a" from={7} to={1} />);
     expect(await screen.findByText("Generation 1 is not kept any more.")).toBeTruthy();
+    vi.stubGlobal("fetch", responding(changes));
+    fireEvent.click(screen.getByRole("button", { name: "Try again" }));
+    expect(await screen.findByTestId("changes")).toBeTruthy();
   });
 });
 
@@ -753,6 +822,18 @@ describe("an action", () => {
     await waitFor(() => expect(dialog.textContent).toContain("Airflow did not trigger shop"));
     fireEvent.click(cancel);
     await waitFor(() => expect(dialog.getAttribute("data-state")).toBe("closed"));
+  });
+
+  it("may have been done although no answer came", async () => {
+    const { answers } = waiting();
+    show(<SitemapView asset="s3://a" trail />);
+    answers[0]?.(page({ actions: [can("run")] }));
+    fireEvent.click(await screen.findByRole("button", { name: "Run now" }));
+    const dialog = await screen.findByTestId("confirm");
+    vi.stubGlobal("fetch", vi.fn(async () => Promise.reject(new TypeError("network"))));
+    fireEvent.click([...dialog.querySelectorAll("button")].find((button) => button.textContent === "Run now") as Element);
+    await waitFor(() => expect(dialog.textContent).toContain("It may have been done nevertheless: reload the page before you try again."));
+    expect(dialog.dir).toBe("ltr");
   });
 
   it("says that the state of its run is unknown, and why", async () => {

@@ -20,10 +20,10 @@ const PlanOf = ({ dagId, runId }: { dagId: string; runId: string }) => {
   const plans = data?.groups.flatMap(({ plan }) => (plan ? [plan] : [])) ?? [];
   const refused = data?.groups.flatMap((group) => group.refused) ?? [];
   const failed = [...new Set(data?.groups.flatMap((group) => Object.values(group.failed)))];
-  if (data?.state === "failed" && !plans.length) {
+  if (data && hasEnded(data.state) && !plans.length) {
     return (
-      <Message status="error">
-        The dry run failed. {failed.map(visible).join(" ")}{" "}
+      <Message status={data.state === "failed" ? "error" : "info"}>
+        {data.state === "failed" ? "The dry run failed." : "The dry run has no plan: its tasks were skipped, or Airflow no longer keeps what they pushed."} {failed.map(visible).join(" ")}{" "}
         <Inner inAlert to={runTabOf(dagId, runId)}>
           Open the run
         </Inner>

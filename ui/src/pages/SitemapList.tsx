@@ -117,7 +117,7 @@ const Choice = ({ label, value, options, onChange, all = true }: { label: string
   <NativeSelect.Root size="sm" width="auto" minW="8em">
     <NativeSelect.Field aria-label={label} value={value} onChange={(event) => onChange(event.currentTarget.value)}>
       {all && <option value="">{label}: all</option>}
-      {options.map(([option, text]) => (
+      {(value === oneOf(options, value) ? options : [...options, [value, visible(value)] as const]).map(([option, text]) => (
         <option key={option} value={option}>
           {text}
         </option>
@@ -137,13 +137,13 @@ const Filters = ({ answer, query, csv }: { answer: Answer; query: ReturnType<typ
   return (
     <Flex gap={2} wrap="wrap" align="center" role="search">
       <Input size="sm" type="search" width="16em" maxW="100%" placeholder="Search address or DAG" aria-label="Search address or DAG" value={text} onChange={(event) => setText(event.currentTarget.value)} />
-      <Choice label="State" value={query.value("state")} options={STATES} onChange={(state) => query.change({ state })} />
+      <Choice label="State" value={oneOf(STATES, query.value("state"))} options={STATES} onChange={(state) => query.change({ state })} />
       <Choice label="DAG" value={query.value("dag")} options={answer.dags.map((dag) => [dag, visible(dag)])} onChange={(dag) => query.change({ dag })} />
-      {answer.tags.length > 0 && <Choice label="Tag" value={query.value("tag")} options={answer.tags.map((tag) => [tag, visible(tag)])} onChange={(tag) => query.change({ tag })} />}
+      {(answer.tags.length > 0 || query.value("tag")) && <Choice label="Tag" value={query.value("tag")} options={answer.tags.map((tag) => [tag, visible(tag)])} onChange={(tag) => query.change({ tag })} />}
       <Choice
         all={false}
         label="Sort"
-        value={query.value("sort") || "state"}
+        value={oneOf(SORTS, query.value("sort")) || "state"}
         options={SORTS.map(([sort, name]) => [sort, `Sort: ${name.toLowerCase().replace("urls", "URLs")}`])}
         onChange={(sort) => query.change({ descending: ["state", "name"].includes(sort) ? "" : "true", sort: sort === "state" ? "" : sort })}
       />

@@ -5,17 +5,17 @@ import { type ReactNode, useCallback, useEffect, useMemo, useState } from "react
 import { useNavigate } from "react-router-dom";
 
 import { type ApiError, address, post, useGet } from "../api";
-import { ago, bytes, count, counted, duration, percent, sentence, shortly, sum, visible, when } from "../format";
+import { ago, bytes, count, counted, duration, few, percent, sentence, shortly, sum, visible } from "../format";
 import { Act, type Acting, NotAvailable, ReadOnly, Started, useActions } from "../parts/Actions";
 import { AnnouncementTable } from "../parts/AnnouncementTable";
-import { ActivityBadges, Age, AsOf, Failure, Fold, Inner, Logs, Message, More, Note, Option, Outer, Panel, State, Trail, VerdictBadge, Waiting, When, settled } from "../parts/basics";
+import { ActivityBadges, Again, Age, AsOf, Failure, Fold, Inner, LeftOut, Logs, Message, More, Note, Option, Outer, Panel, State, Trail, VerdictBadge, Waiting, When, settled } from "../parts/basics";
 import { ChangesPreview } from "../parts/ChangesPreview";
 import { Chart, type ChartPoint } from "../parts/charts";
 import { FindUrl } from "../parts/FindUrl";
 import { GuardHistory } from "../parts/GuardHistory";
 import { Drift, Gauges, Issues, type Fact, Facts, Number as Figure, Sections, Stages, Verified, Wide, inUnit, shardChanges } from "../parts/report";
 import { Runs } from "../parts/Runs";
-import { SectionStates, affected } from "../parts/SectionStates";
+import { SectionStates, affected, leftOut } from "../parts/SectionStates";
 import { ShardMap } from "../parts/ShardMap";
 import { dagOf, listPage, questionOf, runTabOf } from "../routes";
 import { useParam } from "../search";
@@ -31,7 +31,7 @@ const PROBLEMS_AT_FIRST = 3;
 /** The sections whose observed dates a safety check kept from moving: in place of an override, their URLs can keep their dates. */
 const redated = (permits: string[]): string[] => permits.filter((permit) => permit.startsWith("redated:")).map((permit) => permit.slice("redated:".length));
 
-const overrideLabel = (permits: string[]): string => `Override ${permits.map((permit) => `“${visible(permit)}”`).join(", ")} for one run`;
+const overrideLabel = (permits: string[]): string => `Override ${few(permits.map((permit) => `“${permit}”`))} for one run`;
 
 const ProblemLine = ({ problem, acting }: { problem: Problem; acting: Acting }) => {
   const detail = problem.detail && <Text whiteSpace="pre-line">{sentence(visible(problem.detail))}</Text>;
@@ -59,7 +59,7 @@ const ProblemLine = ({ problem, acting }: { problem: Problem; acting: Acting }) 
             </Inner>
           ))}
           <Logs inAlert dagId={problem.dag_id} runId={problem.run_id} tasks={problem.failed_tasks} />
-          {redated(problem.permits).length > 0 && <Act acting={acting} request={{ action: "keep", sections: redated(problem.permits) }} label={`Keep the dates of ${redated(problem.permits).map(visible).join(", ")}`} />}
+          {redated(problem.permits).length > 0 && <Act acting={acting} request={{ action: "keep", sections: redated(problem.permits) }} label={`Keep the dates of ${few(redated(problem.permits))}`} />}
           {problem.permits.length > 0 && <Act acting={acting} request={{ action: "allow", permits: problem.permits, run: problem.store_run }} label={overrideLabel(problem.permits)} />}
         </HStack>
       )}
@@ -117,8 +117,10 @@ const Archive = ({ page, reload }: { page: SitemapPage; reload: () => void }) =>
 };
 
 /** The verdict as a sentence; where it is about some of the sections, it names them. */
-export const verdictText = (page: Pick<SitemapPage, "sections" | "state" | "reason">): string => {
-  if (page.state === "healthy") return page.sections.length > 1 ? `All ${count(page.sections.length)} sections are healthy.` : "";
+export const verdictText = (page: Pick<SitemapPage, "sections" | "state" | "reason" | "report" | "sections_left_out">): string => {
+  const [known, missing] = [page.sections.length, leftOut(page)];
+  if (page.state === "healthy" && missing) return `${count(known)} of ${counted(known + missing, "section")} are known, and healthy.`;
+  if (page.state === "healthy") return known > 1 ? `All ${count(known)} sections are healthy.` : "";
   if (page.reason === "Not verified") return "";
   const which = affected(page);
   return `${sentence(visible(page.reason))}${which && `: ${which}`}.`;
@@ -230,7 +232,7 @@ const factsOf = (page: SitemapPage): Fact[] => {
   const without = [dropped ? `${count(dropped)} dropped (${percent(dropped, report.rows)})` : "", expired ? `${count(expired)} expired` : ""].filter(Boolean);
   return [
     { help: objectiveText(page), name: "Data read", value: <Age at={page.data_read_at} /> },
-    { help: `in ${counted(page.sections.length, "section")}`, name: "Newest lastmod", value: <Age at={page.newest_lastmod} never="None" /> },
+    { help: `in ${counted(page.sections.length + leftOut(page), "section")}`, name: "Newest lastmod", value: <Age at={page.newest_lastmod} never="None" /> },
     { help: [`of ${counted(report.rows, "row")}`, ...without].join("; "), name: "URLs", value: count(page.urls) },
     { help: page.verification ? checkedText(page) : "Verify reads every file back", name: "Verified", value: <Age at={page.verification?.end ?? page.verified_at} never="Never" />, warns: (page.verification?.errors ?? 0) > 0 },
     { help: liveText(page), name: "Generation", value: count(page.generation), warns: page.changed_outside !== null },
@@ -288,8 +290,7 @@ const History = ({ asset, stamp }: { asset: string; stamp: string }) => {
         <Chart title="Run time" points={pointsOf((index) => columns.seconds[index])} format={duration} bars palette="purple" onOpen={open} />
       </Grid>
       <Note mt={3}>
-        {counted(moments.length, "run")}, oldest on the left{data.before ? "; earlier ones are not shown" : ""}. A red cross is a run that failed or was blocked; click a point to open its run. Times are in{" "}
-        {when(Date.now(), timeZone).split(" ").at(-1)}.
+        {counted(moments.length, "run")}, oldest on the left{data.before ? "; earlier ones are not shown" : ""}. A red cross is a run that failed or was blocked; click a point to open its run. Times are in {timeZone ?? Intl.DateTimeFormat().resolvedOptions().timeZone}.
       </Note>
     </>
   );
@@ -335,7 +336,7 @@ const MapOf = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
       {error && <Failure error={error} retry={reload} />}
       {!data && !error && <Waiting what="the manifest" />}
       {data && isUnavailable(data) && (
-        <Message status="info" data-testid="map-unavailable" title="Shard map unavailable">
+        <Message status="info" data-testid="map-unavailable" title="Shard map unavailable" aside={<Again retry={reload} />}>
           {visible(data.unavailable)}
         </Message>
       )}
@@ -439,7 +440,7 @@ const Published = ({ page, acting, stamp, inMap }: { page: SitemapPage; acting: 
           sections={report.sections}
           act={acting.ask({ action: "full", sections: [""] }) && ((name) => <Act acting={acting} request={{ action: "full", sections: [name] }} label="Rebuild section" size="xs" />)}
         />
-        {page.sections_left_out > 0 && <Note>{counted(page.sections_left_out, "section")} did not fit into the event; the task’s log has them.</Note>}
+        {page.sections_left_out > 0 && <LeftOut number={page.sections_left_out} />}
         <Stages seconds={report.seconds} />
       </Fold>
       <Fold

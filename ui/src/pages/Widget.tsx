@@ -32,7 +32,7 @@ export const Widget = () => {
   const others = data ? data.totals.failing + data.totals.warning - urgent.length : 0;
   return (
     // The host orders its panels by number: after the pools, before the history.
-    <Box as="section" aria-label="Sitemaps" order={5} borderWidth="1px" borderColor="border" borderRadius="md" p={4} color="fg" data-testid="sitemaps-widget">
+    <Box as="section" aria-label="Sitemaps" dir="ltr" textAlign="start" order={5} borderWidth="1px" borderColor="border" borderRadius="md" p={4} color="fg" data-testid="sitemaps-widget">
       <Flex justify="space-between" align="center" gap={3} wrap="wrap" mb={2}>
         <Heading as="h2" size="md">
           <Inner to={listPage}>Sitemaps</Inner>

@@ -4,7 +4,7 @@ import { Box, Button, CloseButton, Code, Dialog, Portal, Text } from "@chakra-ui
 import { type ReactNode, useEffect, useState } from "react";
 
 import { type ApiError, post, useGet } from "../api";
-import { count, visible } from "../format";
+import { count, few, visible } from "../format";
 import { progressOf, runTabOf } from "../routes";
 import type { ActionName, AvailableAction, RunProgress } from "../types";
 import { Inner, Message, Note, hasEnded } from "./basics";
@@ -93,7 +93,7 @@ export const useActions = (asset: string, actions: AvailableAction[], onStarted:
       <Portal>
         <Dialog.Backdrop />
         <Dialog.Positioner>
-          <Dialog.Content data-testid="confirm">
+          <Dialog.Content data-testid="confirm" dir="ltr">
             <Dialog.Header>
               <Dialog.Title>{request && NAMES[request.action]}?</Dialog.Title>
             </Dialog.Header>
@@ -139,12 +139,14 @@ export const useActions = (asset: string, actions: AvailableAction[], onStarted:
   };
 };
 
+const WRAPPED = { height: "auto", maxW: "100%", minH: 9, overflowWrap: "anywhere", py: 1, textAlign: "start", whiteSpace: "normal" } as const;
+
 /** A button for an action; nothing where the user may not do it or the DAG cannot. */
 export const Act = ({ acting, request, label, size = "sm" }: { acting: Acting; request: ActionRequest; label?: string; size?: "xs" | "sm" }) => {
   const ask = acting.ask(request);
   if (!ask) return null;
   return (
-    <Button size={size} variant="outline" onClick={ask} whiteSpace="nowrap">
+    <Button size={size} variant="outline" onClick={ask} {...(size === "sm" ? WRAPPED : { whiteSpace: "nowrap" })}>
       {label ?? NAMES[request.action]}
     </Button>
   );
@@ -192,6 +194,10 @@ export const NotAvailable = ({ actions }: { actions: AvailableAction[] }) => {
   );
 };
 
-/** Says at the top of the page that the user may not act. */
-export const ReadOnly = ({ actions }: { actions: AvailableAction[] }) =>
-  actions.some(({ possible, allowed }) => possible && !allowed) ? <Note>Read-only: no permission to trigger runs.</Note> : null;
+/** Says at the top of the page that the user may not act, or for some actions of which DAG. */
+export const ReadOnly = ({ actions }: { actions: AvailableAction[] }) => {
+  const possible = actions.filter((action) => action.possible);
+  const denied = possible.filter(({ allowed }) => !allowed);
+  if (!denied.length) return null;
+  return <Note>{denied.length === possible.length ? "Read-only: no permission to trigger runs." : `No permission to trigger runs of ${few([...new Set(denied.map(({ dag_id }) => dag_id))])}.`}</Note>;
+};

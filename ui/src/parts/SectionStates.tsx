@@ -2,10 +2,10 @@
 
 import { Box, Table } from "@chakra-ui/react";
 
-import { count, counted, sentence, visible } from "../format";
+import { count, counted, few, sentence, visible } from "../format";
 import type { SectionState, SitemapPage, VerdictState } from "../types";
 import { useWidth } from "../width";
-import { Age, Note, VERDICTS, VerdictBadge } from "./basics";
+import { Age, LeftOut, Note, VERDICTS, VerdictBadge } from "./basics";
 import { Sparkline } from "./charts";
 import { type Names, Number as Figure, Trust, UNSEEN, Wide } from "./report";
 
@@ -29,12 +29,15 @@ export const sharedBy = (sections: SectionState[]): string => {
   return said.size === 1 ? ([...said][0] ?? "") : "";
 };
 
+/** How many sections are in no event and in no manifest that this server can read. */
+export const leftOut = ({ sections, report, sections_left_out }: Pick<SitemapPage, "sections" | "report" | "sections_left_out">): number =>
+  Math.max(0, Object.keys(report.sections).length + sections_left_out - sections.length);
+
 /** What the verdict is about: nothing if it is about every section alike. */
 export const affected = ({ sections, state, reason }: Pick<SitemapPage, "sections" | "state" | "reason">): string => {
-  const names = sections.filter((section) => section.state === state && section.reason === reason).map(({ name }) => visible(name));
+  const names = sections.filter((section) => section.state === state && section.reason === reason).map(({ name }) => name);
   if (!names.length || names.length === sections.length) return "";
-  const more = names.length > 3 ? ` and ${count(names.length - 3)} more` : "";
-  return `${names.slice(0, 3).join(", ")}${more} (${count(names.length)} of ${counted(sections.length, "section")})`;
+  return `${few(names)} (${count(names.length)} of ${counted(sections.length, "section")})`;
 };
 
 /** In a narrow window: state, name and URLs in one line, the times in the next, the reason below. */
@@ -116,6 +119,7 @@ export const SectionStates = ({ page }: { page: SitemapPage }) => {
     const number = rest.filter((section) => section.state === state).length;
     return number ? [`${count(number)} ${VERDICTS[state].text.toLowerCase()}`] : [];
   });
+  const missing = leftOut(page);
   if (!sections.length) return <Note>No section has been published yet.</Note>;
   return (
     <Box ref={ref}>
@@ -129,6 +133,7 @@ export const SectionStates = ({ page }: { page: SitemapPage }) => {
           <Lines sections={rest} shared={shared !== ""} />
         </Box>
       )}
+      {missing > 0 && <LeftOut number={missing} />}
       {sections.map(({ name }) => (
         <Trust key={name} name={name} trust={page.report.sections[name]?.lastmod_trust ?? null} />
       ))}

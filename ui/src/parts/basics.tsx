@@ -5,7 +5,7 @@ import { type MouseEvent, type ReactElement, type ReactNode, useEffect, useRef, 
 import { Link } from "react-router-dom";
 
 import type { ApiError, Loaded } from "../api";
-import { ago, clock, isWeb, sentence, visible, when } from "../format";
+import { ago, clock, counted, isWeb, sentence, visible, when } from "../format";
 import { listPage, logOf } from "../routes";
 import { useListed } from "../search";
 import { type SitemapLine, type Unavailable, type VerdictState, isUnavailable } from "../types";
@@ -81,6 +81,8 @@ export const Fold = ({ id, title, gist, aside, children, open = false }: FoldPro
 
 export const Note = (style: TextProps) => <Text color="fg.muted" fontSize="sm" overflowWrap="anywhere" {...style} />;
 
+export const LeftOut = ({ number }: { number: number }) => <Note>{counted(number, "section")} did not fit into the event; the task’s log has them.</Note>;
+
 interface MessageProps extends Omit<AlertRootProps, "title"> {
   title?: ReactNode;
   aside?: ReactNode;
@@ -100,6 +102,12 @@ export const Message = ({ title, aside, children, ...style }: MessageProps) => (
 
 /** A button that shows more, or all. */
 export const More = (props: ButtonProps) => <Button size="xs" variant="outline" alignSelf="start" mt={2} {...props} />;
+
+export const Again = ({ retry }: { retry: () => void }) => (
+  <Button size="sm" variant="outline" onClick={retry}>
+    Try again
+  </Button>
+);
 
 /** A button of several, of which one is chosen. */
 export const Option = ({ chosen, onClick, children, size = "xs" }: { chosen: boolean; onClick: () => void; children: ReactNode; size?: "xs" | "sm" }) => (
@@ -208,13 +216,7 @@ export const Failure = ({ error, retry, asOf }: { error: ApiError; retry?: () =>
     role="alert"
     data-testid="failure"
     title={error.status === 404 ? "Not found" : "Could not load"}
-    aside={
-      retry && (
-        <Button size="sm" variant="outline" onClick={retry}>
-          Try again
-        </Button>
-      )
-    }
+    aside={retry && <Again retry={retry} />}
   >
     {visible(error.message)}
     {asOf !== undefined && ` The data below is from ${clock(asOf)}.`}
@@ -240,7 +242,15 @@ export const Waiting = ({ what }: { what: string }) => (
 /** What was loaded, or `instead` what stands there without it; `hides` says what a store that cannot be read hides. */
 export const settled = <T extends object>({ data, error, reload }: Loaded<T | Unavailable>, what: string, hides = ""): { data: T; instead?: undefined } | { data?: undefined; instead: ReactElement } => {
   if (!data) return { instead: error ? <Failure error={error} retry={reload} /> : <Waiting what={what} /> };
-  return isUnavailable(data) ? { instead: <Note>{`${hides} ${visible(data.unavailable)}`.trim()}</Note> } : { data };
+  if (!isUnavailable(data)) return { data };
+  return {
+    instead: (
+      <Box>
+        <Note mb={2}>{`${hides} ${visible(data.unavailable)}`.trim()}</Note>
+        <Again retry={reload} />
+      </Box>
+    ),
+  };
 };
 
 /**
@@ -260,7 +270,7 @@ export const Page = ({ children, position, ready = true }: { children: ReactNode
     return () => element.removeEventListener("scroll", note);
   }, [key, ready]);
   return (
-    <Box ref={ref} data-testid="sitemaps-page" height="100%" overflowY="auto" p={{ base: 3, md: 4 }} color="fg" textAlign="start">
+    <Box ref={ref} data-testid="sitemaps-page" dir="ltr" height="100%" overflowY="auto" p={{ base: 3, md: 4 }} color="fg" textAlign="start">
       <Flex direction="column" gap={4} maxW="1600px" mx="auto">
         {children}
       </Flex>
