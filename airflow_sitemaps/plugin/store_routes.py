@@ -166,7 +166,7 @@ async def export_changes(sitemap: DetachedSitemap, pair: Pair) -> Response:
         rows = await compared(sitemap, pair, urls.url_rows)
     except StateUnavailableError as e:
         raise HTTPException(status.HTTP_409_CONFLICT, str(e)) from e
-    return as_csv(csv_of(rows, ("change", "url")), "changes.csv")
+    return as_csv(await asyncio.to_thread(csv_of, rows, ("change", "url")), "changes.csv")
 
 
 Engine = Literal["google", "bing"]

@@ -295,6 +295,17 @@ def test_dropped_rows_within_the_users_own_limit_are_no_warning(
     assert [problem["severity"] for problem in found["problem_list"] if problem["kind"] == "dropped"] == [expected]
 
 
+def test_few_dropped_rows_of_many_are_not_rounded_away(admin: Client, session: Session) -> None:
+    payload = extra(report(1))
+    payload["report"] |= {"rows": 1_000_000, "rows_dropped": {"loc-missing": 12}}
+    add_event(session, add_asset(session, URI, "shop"), "shop", payload, NOW)
+    session.commit()
+
+    (problem,) = admin.get("api/sitemap", asset=URI).json()["problem_list"]
+
+    assert problem["title"] == "12 of 1,000,000 rows are not in the sitemap (< 0.01%)"
+
+
 def test_an_event_names_a_limit_of_dropped_rows_that_is_not_the_default() -> None:
     sections = [Section(name, MemorySourceConfig([])) for name in ("pages", "news")]
     sections[1] = replace(sections[1], guards=Guards(max_dropped=0.05))

@@ -39,6 +39,7 @@ def test_late_files_are_a_problem_with_a_next_step(admin: Client, session: Sessi
     (problem,) = [each for each in page["problem_list"] if each["kind"] == "not-fetched"]
     assert problem["title"] == "Google has not fetched 1 file that changed more than 7 days ago"
     assert f"{BASE}news-00001.xml.gz" in problem["detail"]
+    assert problem["detail"].endswith("Read from the access log at 2026-01-15 12:00 UTC.")
     assert "robots.txt" in problem["next_step"]
     assert problem["severity"] == "warning"
 

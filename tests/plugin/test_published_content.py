@@ -197,7 +197,12 @@ def test_where_a_url_is_listed(admin: Client, published: str, asset: str, number
 
 @pytest.mark.parametrize(
     ("path", "work"),
-    [("find", "overview.overviews"), ("find", "overview.sitemap_assets"), ("sitemap/index-status", "index_status_of")],
+    [
+        ("find", "overview.overviews"),
+        ("find", "overview.sitemap_assets"),
+        ("sitemap/index-status", "index_status_of"),
+        ("sitemap/changes.csv", "csv_of"),
+    ],
 )
 def test_what_takes_long_runs_beside_the_event_loop(
     admin: Client, published: str, monkeypatch: pytest.MonkeyPatch, path: str, work: str
@@ -212,7 +217,7 @@ def test_what_takes_long_runs_beside_the_event_loop(
         return original(*args, **kwargs)
 
     monkeypatch.setattr(target, recorded)
-    found = admin.get(f"api/{path}", asset=published, url=f"{BASE}p/7")
+    found = admin.get(f"api/{path}", asset=published, url=f"{BASE}p/7", from_generation=1, to_generation=2)
 
     assert found.status_code == 200
     assert loops == [None]

@@ -300,7 +300,7 @@ def _of_fetches(snapshot: Snapshot) -> list[Problem]:
             severity="warning",
             kind="not-fetched",
             title=_sentence(title),
-            detail=_joined([*urls, f"Read from the access log at {summary.at[:16]}"]),
+            detail=_joined([*urls, f"Read from the access log at {summary.at[:16].replace('T', ' ')} UTC"]),
             next_step=fetches.NEXT_STEP,
             sections=sections,
         )
@@ -343,10 +343,11 @@ def _of_dropped(snapshot: Snapshot, report: Report | SectionReport, names: Seque
     limit = max(each.max_dropped for each in settings)
     rule, number = max(faulty.items(), key=lambda item: item[1])
     says = f" ({RULES[rule].text})" if rule in RULES else ""
+    share = f"{dropped / rows:.2%}" if dropped * 10_000 >= rows else "< 0.01%"
     yield Problem(
         severity="warning" if dropped > rows * limit else "info",
         kind="dropped",
-        title=f"{dropped:,} of {counted(rows, 'row')} {'are' if dropped != 1 else 'is'} not in the sitemap ({dropped / rows:.2%})",
+        title=f"{dropped:,} of {counted(rows, 'row')} {'are' if dropped != 1 else 'is'} not in the sitemap ({share})",
         detail=f"The most frequent reason is the rule {rule}{says}: {counted(number, 'row')}.",
         next_step="Correct these rows in the source; “Validation issues” below shows samples.",
     )
