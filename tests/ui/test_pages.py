@@ -133,6 +133,8 @@ def test_a_refused_run_says_what_to_do(published: Published, visitors: dict[str,
     expect(problem).to_contain_text("Generation 1 is still live.")
     expect(problem.get_by_role("button", name="Override “shrink:offers=0.8” for one run")).to_be_visible()
     visitor.picture(pictures / "refused-light.png")
+    with width_of(page, 360):
+        shows_everything(page)
     problem.get_by_role("link", name="Open the run").click()
     expect(page.get_by_test_id("refusal")).to_contain_text("shrink")
 

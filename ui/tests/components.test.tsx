@@ -413,7 +413,7 @@ describe("the tab of a dry run", () => {
     const group = { batches: [], failed: {}, group_id: "sitemap", plan: null, refused, speed: {}, steps: [], verifications: [] };
     vi.stubGlobal("fetch", responding({ conf: {}, dag_id: "shop", dry_run: true, end: null, groups: [group], reports: [], run_id: "r1", sitemaps: [], start: null, state: "failed", trigger: "manual" }));
     show(<RunTab dagId="shop" runId="r1" />);
-    expect((await screen.findByTestId("refusal")).textContent).toContain("This was a dry run; a real run would be blocked as well.");
+    expect((await screen.findByTestId("refusal")).textContent).toContain("This was a dry run; a real run would not publish this section.");
   });
 });
 
