@@ -113,8 +113,10 @@ class SitemapNotifier(BaseNotifier):
         stale = next((facts for facts in failed if facts.get("stale")), None)
         if stale is not None:
             return message.of_stale_index(name, stale["stale"], str(stale.get("limit", "")), link)
-        if error is not None:
-            said = None if message.own_error(error) else next((facts for facts in failed if facts.get("message")), None)
+        lost = _lost(context)
+        if lost or error is not None:
+            ours = message.own_error(error)
+            said = lost or next((facts for facts in failed if facts.get("message") and not ours), None)
             return message.of_failure_facts(name, said, link) if said else message.of_error(name, error, link)
         refused = list(self._pulled(context, REFUSED))
         partial = [facts for facts in failed if facts.get("sections")]  # says more than its refusals do
@@ -198,6 +200,14 @@ def _index_url(task: Any) -> str:
 def _is_failed(context: Any) -> bool:
     state = getattr(context.get("dag_run"), "state", None)
     return "fail" in str(context.get("reason", "")).lower() or str(getattr(state, "value", state)).lower() == "failed"
+
+
+def _lost(context: Any) -> Mapping[str, Any] | None:
+    """Return why a task failed whose callback the DAG processor runs, which does not know when the task started."""
+    task, started = context.get("task"), getattr(context.get("ti"), "start_date", None)
+    if task is None or started is not None or "reason" in context or "exception" in context:
+        return None
+    return {"error": f"{task.task_id} ended without a reason, as a task does whose worker is lost; see its log"}
 
 
 def _dag_id(context: Any) -> str:

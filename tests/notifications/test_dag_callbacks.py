@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pytest
+import structlog
+from airflow.callbacks.callback_requests import TaskCallbackRequest
+from airflow.dag_processing.processor import _execute_task_callbacks
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, TaskInstanceState
 
 import airflow_sitemaps
 from airflow_sitemaps.airflow_compat import AirflowFailException
@@ -170,3 +176,35 @@ def test_a_failed_announcement_does_not_hide_the_success_of_a_run_that_ended_wel
     })  # fmt: skip
     assert text(ti, "success").title.startswith("Sitemap published")
     assert text(ti, "task_failure").title.startswith("Sitemap failed")
+
+
+@pytest.mark.parametrize("kind", ["on_failure_callback", "on_retry_callback"])
+def test_the_message_about_a_task_whose_worker_is_lost_says_so(kind: str) -> None:
+    """Airflow's DAG processor calls the callback of the task then, with neither an exception nor a reason."""
+    said: list[Any] = []
+    state = TaskInstanceState.FAILED if "failure" in kind else TaskInstanceState.UP_FOR_RETRY
+    with DAG("shop", schedule=None) as dag:
+        EmptyOperator(task_id="publish", **{kind: lambda context: said.append(SitemapNotifier().message(context))})
+    ti = {"task_id": "publish", "dag_id": "shop", "run_id": "r1", "try_number": 1}
+    request = TaskCallbackRequest.model_validate({
+        "ti": {"id": uuid4(), "dag_version_id": uuid4(), **ti},
+        "task_callback_type": state,
+        "msg": "heartbeat timeout",
+        "filepath": "shop.py",
+        "bundle_name": "dags-folder",
+        "bundle_version": None,
+    })  # fmt: skip
+
+    _execute_task_callbacks(SimpleNamespace(dags={"shop": dag}, get_dag=lambda _: dag), request, structlog.get_logger())
+
+    assert [(message.result, message.title) for message in said] == [("failed", "Sitemap failed: DAG ")]
+    assert said[0].lines == ("publish ended without a reason, as a task does whose worker is lost; see its log",)
+
+
+@pytest.mark.parametrize("ended", [{"exception": None}, {}])
+def test_the_message_of_a_task_that_runs_says_nothing_of_a_lost_worker(ended: dict[str, Any]) -> None:
+    """A task's own process knows when the task started, in its success callback and before it ends."""
+    ti = SimpleNamespace(start_date="now", xcom_pull=lambda **_: None)
+    message = SitemapNotifier(unchanged=True).message({"task": SimpleNamespace(outlets=()), "ti": ti, **ended})
+    assert message is not None
+    assert message.result == "unchanged"
