@@ -135,8 +135,7 @@ def of_error(name: str, error: BaseException | str | None, link: str = "") -> Si
         reason = f"{type(error).__name__}; the task's log has the details"
     else:
         reason = "The task's log has the details"
-    result = "conflict" if isinstance(ours, ConflictError) else "failed"
-    return _failed(result, name, reason, _action(ours), link, is_ours=ours is not None)
+    return _failed(name, reason, link, None if ours is None else type(ours))
 
 
 def of_failure_facts(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMessage:
@@ -144,7 +143,7 @@ def of_failure_facts(name: str, facts: Mapping[str, Any], link: str = "") -> Sit
     if facts.get("sections"):
         return of_partial(name, facts, link)
     reason = str(facts.get("error", "")) + (f": {facts['message']}" if facts.get("message") else "")
-    return _failed("failed", name, reason, _action(None), link, is_ours=hasattr(errors, str(facts.get("error"))))
+    return _failed(name, reason, link, getattr(errors, str(facts.get("error")), None))
 
 
 def of_deadline(name: str, deadline: str, link: str = "") -> SitemapMessage:
@@ -165,10 +164,11 @@ def _message(result: str, title: str, lines: Sequence[str], action: str, link: s
     return SitemapMessage(result=result, title=_line(title), lines=tuple(map(_line, lines)), action=action, link=link)
 
 
-def _failed(result: str, name: str, reason: str, action: str, link: str, *, is_ours: bool) -> SitemapMessage:
+def _failed(name: str, reason: str, link: str, kind: type[SitemapError] | None) -> SitemapMessage:
     """Return the message of a failure. Errors that are not this package's may be of a task that checks what is public."""
-    whole = "; the published sitemap is whole" if is_ours else ""
-    return _message(result, f"Sitemap {result}: {name}{whole}", [reason], action, link)
+    whole = "; the published sitemap is whole" if kind else ""
+    result = "conflict" if kind is ConflictError else "failed"
+    return _message(result, f"Sitemap {result}: {name}{whole}", [reason], _action(kind), link)
 
 
 def _permission(permits: Sequence[str]) -> str:
@@ -177,7 +177,7 @@ def _permission(permits: Sequence[str]) -> str:
     return f" If the data is right, run the DAG once with allow={permits[:MAX_LINES]!r}{more}." if permits else ""
 
 
-def _action(error: SitemapError | None) -> str:
+def _action(error: type[SitemapError] | None) -> str:
     actions = {
         ConflictError: "Run the DAG again; it plans from the result of the other run.",
         ConfigurationError: "Fix the configuration and clear the task. A retry cannot help.",
@@ -186,7 +186,7 @@ def _action(error: SitemapError | None) -> str:
         StoreError: "Check the store and clear the task.",
     }
     default = "Read the task's log and clear the task."
-    return next((action for kind, action in actions.items() if isinstance(error, kind)), default)
+    return next((action for kind, action in actions.items() if error and issubclass(error, kind)), default)
 
 
 def own_error(error: BaseException | str | None) -> SitemapError | None:

@@ -15,6 +15,7 @@ from airflow_sitemaps.errors import (
     ConfigurationError,
     ConflictError,
     GuardError,
+    ManifestError,
     PartlyPublishedError,
     SourceError,
     StoreError,
@@ -85,6 +86,7 @@ def test_a_refusal_says_why_and_what_lets_it_pass() -> None:
         (ConfigurationError("no column 'id'"), "Sitemap failed", "Fix the configuration"),
         (SourceError("the connection was lost"), "Sitemap failed", "Check the database"),
         (StoreError("503"), "Sitemap failed", "Check the store"),
+        (ManifestError("not JSON"), "Sitemap failed", "See docs/operating.md"),
     ],
 )
 def test_a_failure_says_why_and_what_to_do(error: Exception, title: str, action: str) -> None:
@@ -93,6 +95,7 @@ def test_a_failure_says_why_and_what_to_do(error: Exception, title: str, action:
     assert text.title == f"{title}: shop; the published sitemap is whole"
     assert text.lines == (f"{type(error).__name__}: {error}",)
     assert text.action.startswith(action)
+    assert message.of_failure_facts("shop", failure_facts(error)) == text, "the callback of the DAG says the same"
 
 
 def test_a_partly_published_run_says_which_sections_are_missing_and_what_lets_them_pass() -> None:
