@@ -39,7 +39,7 @@ class SitemapNotifier(BaseNotifier):
         *notifiers: Notifiers that send the message.
         targets: The same notifiers as mappings of a class path (``notifier``) and its arguments. Deadline alerts need
             this form, because Airflow stores their arguments as JSON. Default: none.
-        sitemap: The sitemap, or its name in the message. Default: the DAG.
+        sitemap: The sitemap, or its name in the message. Default: the DAG, with all its sitemaps.
         unchanged: Whether runs that find nothing to change send a message too. Default: False.
         context: Context of a deadline alert, which Airflow passes.
 
@@ -110,26 +110,30 @@ class SitemapNotifier(BaseNotifier):
         if error is None and report is not None:
             return message.of_report(report, link)
         failed = list(self._pulled(context, FAILED))
-        stale = next((facts for facts in failed if facts.get("stale")), None)
-        if stale is not None:
-            return message.of_stale_index(name, stale["stale"], str(stale.get("limit", "")), link)
+        stale = [facts for facts in failed if facts.get("stale")]
         lost = _lost(context)
-        if lost or error is not None:
+        if lost or (error is not None and not stale):
             ours = message.own_error(error)
             said = lost or next((facts for facts in failed if facts.get("message") and not ours), None)
             return message.of_failure_facts(name, said, link) if said else message.of_error(name, error, link)
-        refused = list(self._pulled(context, REFUSED))
         partial = [facts for facts in failed if facts.get("sections")]  # says more than its refusals do
-        if partial or (failed and not refused):
-            return message.of_failure_facts(name, (partial or failed)[0], link)
-        if refused:
-            return message.of_refusal(name, refused[0], link)
+        facts = self._by_sitemap([*stale, *partial, *self._pulled(context, REFUSED), *failed], name)
+        if facts:
+            return message.of_sitemaps([message.of_failure_facts(own, each, link) for own, each in facts.items()])
         if _is_failed(context):
             return message.of_error(name, None, link)
         returned = list(self._pulled(context, "return_value", (SitemapPublishOperator, SitemapRollbackOperator)))
         returned.sort(key=lambda reference: reference.get("result") == "unchanged")
+        reports = [message.of_report(reference, link) for reference in self._by_sitemap(returned, name).values()]
         ended = SitemapMessage(result="unchanged", title=f"Sitemap run ended: {name}", link=link)
-        return next((message.of_report(reference, link) for reference in returned), ended)
+        return message.of_sitemaps(reports or [ended])
+
+    def _by_sitemap(self, values: Iterable[Mapping[str, Any]], name: str) -> dict[str, Mapping[str, Any]]:
+        """Return the first value of each sitemap by address, or by ``name`` if there is only one."""
+        first: dict[str, Mapping[str, Any]] = {}
+        for value in values:
+            first.setdefault(self.sitemap_name or value["sitemap"], value)
+        return first if len(first) > 1 else dict(zip([name], first.values(), strict=False))
 
     def _pulled(self, context: Any, key: str, kinds: type | tuple[type, ...] = object) -> Iterator[Mapping[str, Any]]:
         """Yield the XCom values of a key from the failed task, or else from the run's tasks of the sitemap, or of all.
@@ -150,7 +154,7 @@ class SitemapNotifier(BaseNotifier):
             with suppress(Exception):  # there may be no XCom, or no access to it
                 value = ti.xcom_pull(task_ids=task.task_id, key=key)
             values = value if isinstance(value, list) else [value]
-            yield from (each for each in values if isinstance(each, dict))
+            yield from ({**each, "sitemap": addresses[task.task_id]} for each in values if isinstance(each, dict))
 
     @staticmethod
     def link(context: Any) -> str:

@@ -139,11 +139,21 @@ def of_error(name: str, error: BaseException | str | None, link: str = "") -> Si
 
 
 def of_failure_facts(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMessage:
-    """Return the message of a failure that a task stored in XCom, by the facts of ``operators.facts.failure_facts``."""
+    """Return the message of a failure or a refusal that a task stored in XCom, by the facts of ``operators.facts``."""
+    if facts.get("stale"):
+        return of_stale_index(name, facts["stale"], str(facts.get("limit", "")), link)
+    if "refusals" in facts:
+        return of_refusal(name, facts, link)
     if facts.get("sections"):
         return of_partial(name, facts, link)
     reason = str(facts.get("error", "")) + (f": {facts['message']}" if facts.get("message") else "")
     return _failed(name, reason, link, getattr(errors, str(facts.get("error")), None))
+
+
+def of_sitemaps(messages: Sequence[SitemapMessage]) -> SitemapMessage:
+    """Return the message of a DAG with several sitemaps: the first message, with the titles of the others."""
+    others = _first([other.title for other in messages[1:]], "sitemaps")
+    return replace(messages[0], lines=(*messages[0].lines, *others))
 
 
 def of_deadline(name: str, deadline: str, link: str = "") -> SitemapMessage:

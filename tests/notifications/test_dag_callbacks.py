@@ -159,6 +159,23 @@ def test_each_sitemap_of_a_dag_has_its_own_message() -> None:
     assert text(ti, sitemap="the shop").title == "Sitemap partly published: the shop; 1 section not published"
 
 
+def test_the_message_of_a_dag_names_each_sitemap_that_was_published_or_failed() -> None:
+    def published(index_url: str) -> dict[str, Any]:
+        return {"result": "published", "generation": 7, "urls": 12, "index_urls": [index_url]}
+
+    plan, publish = "SitemapPlanOperator", "SitemapPublishOperator"
+    ti = Ti({(publish, "return_value"): published(A), (f"{publish}-b", "return_value"): published(B)})
+    assert text(ti, "success").lines == ("Generation 7", f"Sitemap published: {B}, 12 URLs")
+
+    refused = {"message": "refused", "refusals": [{"message": "2,000 to 500 rows", "permit": "shrink:products"}]}
+    down = {"error": "SourceError", "message": "the database is down"}
+    ti = Ti({(plan, "sitemap_failed"): down, (f"{plan}-b", "sitemap_refused"): refused})
+    assert text(ti).title == f"Sitemap refused: {B}; the published sitemap is unchanged"
+    assert text(ti).lines == ("2,000 to 500 rows", f"Sitemap failed: {A}; the published sitemap is whole")
+    assert text(ti, sitemap=A).title == f"Sitemap failed: {A}; the published sitemap is whole"
+    assert text(ti, sitemap=A).lines == ("SourceError: the database is down",)
+
+
 def test_an_unchanged_sitemap_hides_no_other_that_was_published() -> None:
     of_a, of_b = (
         {"result": r, "generation": 7, "urls": 12, "index_urls": [u]} for r, u in (("unchanged", A), ("published", B))

@@ -160,6 +160,14 @@ def test_long_lists_are_cut_and_counted() -> None:
     assert text.lines == ("section 0", "section 1", "section 2", "… and 7 more refusals")
 
 
+def test_the_other_sitemaps_of_a_dag_are_cut_and_counted() -> None:
+    text = message.of_sitemaps([message.of_error(f"s{n}", SourceError("down")) for n in range(6)])
+
+    whole = "; the published sitemap is whole"
+    titles = [f"Sitemap failed: s{n}{whole}" for n in range(4)]
+    assert (text.title, *text.lines) == (titles[0], "SourceError: down", *titles[1:], "… and 2 more sitemaps")
+
+
 class Tags(HTMLParser):
     """Collects the elements of a document."""
 
