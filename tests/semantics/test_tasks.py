@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import DAG
 
@@ -276,6 +277,22 @@ def test_a_run_marked_failed_can_be_taken_up_again(shop: Shop) -> None:
     assert run.state == "success"
     assert run.tries.count("sitemap.write[0]") == 1
     assert shop.urls() == shop.expected()
+
+
+@pytest.mark.parametrize(("is_teardown", "state"), [(False, "success"), (True, "failed")])
+def test_a_task_after_the_group_hides_its_failure_from_airflow_unless_it_is_a_teardown(
+    is_teardown: bool, state: str, shop: Shop
+) -> None:
+    shop.faults.on("put", "*", Fault.UNAVAILABLE, area="public", times=50)
+    dag = dag_of(shop.sitemap(), f"followed_{is_teardown}")
+    with dag:
+        end = EmptyOperator(task_id="end", trigger_rule="all_done")
+    dag.get_task("sitemap.publish") >> (end.as_teardown() if is_teardown else end)
+
+    run = Steps.start(dag, "one").step()
+
+    assert (run.states["sitemap.publish"], run.states["end"]) == ("failed", "success")
+    assert run.state == state
 
 
 def test_a_run_stopped_in_the_middle_of_its_promotion_is_finished_by_the_next(shop: Shop) -> None:
