@@ -7,6 +7,7 @@ A hook is a callable that takes the changed addresses and raises an error if it 
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -33,12 +34,14 @@ FASTLY: Final = "api.fastly.com"
 FASTLY_THREADS: Final = 8
 CLOUDFRONT_PATHS: Final = 100
 """Number of paths above which one wildcard replaces them. AWS charges for each path after the first 1,000 of a month."""
-CLOUDFRONT_AT_ONCE: Final = 3_000
-"""Maximum number of single paths in progress."""
+ROOT_PATHS: Final = 500
+"""Number of paths above which the wildcard is that of a whole host, because their common folder is its root.
+
+Google takes so many requests in a minute.
+"""
 GOOGLE: Final = "compute.googleapis.com"
 GOOGLE_PATHS: Final = 20
 """The same number for Google, which takes one path in a request."""
-GOOGLE_A_MINUTE: Final = 500
 AZURE: Final = "management.azure.com"
 AZURE_PATHS: Final = 100
 AZURE_API: Final = "2023-05-01"
@@ -48,6 +51,9 @@ AZURE_ENDPOINT: Final = re.compile(
 )
 PAUSE_S: Final = 5.0
 """Seconds between two checks of an invalidation."""
+ENDED: Final = frozenset({"completed", "done", "failed"})
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,13 +183,9 @@ class CloudFrontPurge:
             ConfigurationError: The distribution or the permissions of the connection are wrong.
             StoreError: CloudFront is busy, or the invalidation is not complete in time. A retry may succeed.
         """
-        paths = _paths(addresses, CLOUDFRONT_PATHS)
-        for start in range(0, len(paths), CLOUDFRONT_AT_ONCE):
-            self._invalidate(paths[start : start + CLOUDFRONT_AT_ONCE])
-
-    def _invalidate(self, paths: Sequence[str]) -> None:
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - only workers need the SDK
 
+        paths = _paths(addresses, CLOUDFRONT_PATHS)
         where = f"CloudFront distribution {self.distribution_id}"
         try:
             client = self._client()
@@ -268,8 +270,6 @@ class GoogleCDNPurge:
             for path in _paths([each for each in addresses if urlsplit(each).netloc == host], GOOGLE_PATHS):
                 body = json.dumps({"host": host, "path": path}).encode()
                 url = f"{base}/urlMaps/{quote(self.url_map)}/invalidateCache"
-                if running and not len(running) % GOOGLE_A_MINUTE:
-                    self.sleep(60)
                 running.append(state_of(_purged(service, "Google Cloud CDN", url, headers, body)))
         for name, state in running:
 
@@ -372,20 +372,25 @@ def _token_errors(name: str, conn_id: str, distribution: str) -> Iterator[None]:
 def _wait(where: str, state: str, look: Callable[[], str], wait_s: float, sleep: Callable[[float], None]) -> None:
     """Wait until an invalidation is complete, whose state ``look`` reads again."""
     deadline = time.monotonic() + wait_s
-    while wait_s and state.casefold() not in ("completed", "done", "failed"):
+    while wait_s and state.casefold() not in ENDED:
         if time.monotonic() >= deadline:
             raise StoreError(f"{where}: an invalidation is not complete after {wait_s:g} s. Run again")
-        with waiting(
-            f"{where}: an invalidation", f"A wait of {wait_s:g} s"
-        ):  # its end shows that the task has not stalled
-            sleep(PAUSE_S)
-            state = look()
+        with waiting(f"{where}: an invalidation", f"A wait of {wait_s:g} s"):
+            state = look()  # one that began earlier may be complete
+            if state.casefold() not in ENDED:
+                sleep(PAUSE_S)
     if state.casefold() == "failed":
         raise StoreError(f"{where}: an invalidation failed. Run again")
 
 
 def _paths(addresses: Sequence[str], most: int) -> list[str]:
-    """Return the paths to invalidate: each one, or above ``most`` a wildcard for their common folder, but never ``/*``."""
+    """Return the paths to invalidate: each one, or above ``most`` a wildcard for their common folder."""
     paths = sorted({quote(urlsplit(address).path or "/", safe="/%:@!$&'()*+,;=~-._") for address in addresses})
     folder = commonpath(paths).rstrip("/")
-    return [f"{folder}/*"] if folder and len(paths) > most else paths
+    if len(paths) <= (most if folder else ROOT_PATHS):
+        return paths
+    if not folder:
+        log.warning(
+            "%d files at a host's root: the cache of the whole host is purged. Publish into a folder", len(paths)
+        )
+    return [f"{folder}/*"]

@@ -184,7 +184,7 @@ def test_cloudfront_gets_paths_and_is_waited_for() -> None:
     fake, pauses = FakeCloudFront(looks=3), []
     LocalCloudFrontPurge(distribution_id="E1", fake=fake, sleep=pauses.append)(["https://a.example/maps/ü.xml"])
     assert fake.batches[0]["Paths"] == {"Quantity": 1, "Items": ["/maps/%C3%BC.xml"]}
-    assert len(pauses) == 3
+    assert len(pauses) == 2
 
 
 def test_many_paths_become_one_wildcard() -> None:
@@ -198,22 +198,22 @@ def at_root(number: int) -> list[str]:
     return [f"https://www.example.com/products-{n:05d}.xml.gz" for n in range(number)]
 
 
-def test_files_at_the_root_of_a_host_do_not_empty_the_cache_of_the_whole_site() -> None:
+def test_files_at_the_root_of_a_host_do_not_empty_the_cache_of_the_whole_site(caplog: pytest.LogCaptureFixture) -> None:
     fake = FakeCloudFront()
-    LocalCloudFrontPurge(distribution_id="E1", fake=fake)(at_root(3_001))
-    assert [batch["Paths"]["Quantity"] for batch in fake.batches] == [3_000, 1]
-    LocalCloudFrontPurge(distribution_id="E1", fake=fake)([*at_root(101), "https://shop.example.com/other/1.xml"])
-    assert fake.batches[-1]["Paths"]["Quantity"] == 102
+    LocalCloudFrontPurge(distribution_id="E1", fake=fake)([*at_root(499), "https://shop.example.com/other/1.xml"])
+    assert fake.batches[-1]["Paths"]["Quantity"] == 500
+    assert not caplog.messages
+    LocalCloudFrontPurge(distribution_id="E1", fake=fake)(at_root(501))
+    assert fake.batches[-1]["Paths"]["Items"] == ["/*"]
+    assert "501 files at a host's root: the cache of the whole host is purged" in caplog.text
 
 
 def test_google_and_azure_get_paths_at_the_root_of_a_host_within_their_limits(
     management: tuple[type[Management], Rerouted],
 ) -> None:
     api, client = management
-    pauses: list[float] = []
-    LocalGoogleCDNPurge(url_map="web-map", client=client, wait_s=0, sleep=pauses.append)(at_root(501))
-    assert len(api.calls) == len({call[2]["path"] for call in api.calls}) == 501
-    assert pauses == [60]
+    LocalGoogleCDNPurge(url_map="web-map", client=client, wait_s=0)(at_root(101))
+    assert len(api.calls) == len({call[2]["path"] for call in api.calls}) == 101
     api.calls.clear()
     LocalAzureFrontDoorPurge(endpoint_id=ENDPOINT, client=client, wait_s=0)(at_root(101))
     assert [len(call[2]["contentPaths"]) for call in api.calls] == [100, 1]
@@ -336,7 +336,7 @@ def test_google_gets_each_path_of_each_host_and_is_waited_for(management: tuple[
         ("POST", f"{base}/urlMaps/web-map/invalidateCache", {"host": "b.example", "path": "/maps/1.xml"}),
     ]
     assert {call[:2] for call in api.calls[2:]} == {("GET", f"{base}/operations/op-1")}
-    assert len(pauses) == 4
+    assert len(pauses) == 2
     api.calls.clear()
     LocalGoogleCDNPurge(url_map="web-map", project="other", client=client, wait_s=0)(ADDRESSES)
     path = "/compute/v1/projects/other/global/urlMaps/web-map/invalidateCache"
@@ -351,7 +351,7 @@ def test_azure_gets_paths_and_domains_and_is_waited_for(management: tuple[type[M
     content = {"contentPaths": ["/maps/1.xml", "/maps/2.xml"], "domains": ["a.example", "b.example"]}
     assert api.calls[0] == ("POST", f"{ENDPOINT}/purge?api-version=2023-05-01", content)
     assert [call[:2] for call in api.calls[1:]] == [("GET", f"{ENDPOINT}/operationresults/1")] * 3
-    assert len(pauses) == 3
+    assert len(pauses) == 2
 
 
 @pytest.mark.parametrize("hook", [LocalGoogleCDNPurge, LocalAzureFrontDoorPurge])
