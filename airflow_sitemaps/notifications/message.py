@@ -116,10 +116,12 @@ def of_partial(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMe
 
 
 def with_questions(text: SitemapMessage, sections: Sequence[str]) -> SitemapMessage:
-    """Return the message of a refusal about whose sections Airflow asks a person: a run with a permit ends the question."""
-    names = ", ".join(_first(sections, "sections"))
-    answer = f"If the data is right, answer the question about {names} in Airflow's Required Actions."
-    return replace(text, action=_line(f"Check the source. {answer}"))
+    """Return the message of a refusal about some of whose sections Airflow asks a person."""
+    own = [section for section in sections if any(section in line for line in text.lines)]
+    answer = f"If the data is right, answer the question about {', '.join(own)} in Airflow's Required Actions"
+    if len(own) == len(text.lines):
+        return replace(text, action=_line(f"Check the source. {answer}."))
+    return replace(text, action=_line(f"{text.action} {answer}; a run with its permit ends it.")) if own else text
 
 
 def of_error(name: str, error: BaseException | str | None, link: str = "") -> SitemapMessage:

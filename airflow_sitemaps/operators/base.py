@@ -102,7 +102,8 @@ class SitemapOperator(BaseOperator):
         from airflow_sitemaps import assets
 
         if self.sitemap.sections_asset in self.outlets:
-            self._emit_sections(context, report)
+            with permanent_failures(context):
+                self._emit_sections(context, report)
 
         ti, config, group = context["ti"], self.sitemap.store, self.task_group
         context["outlet_events"][self.sitemap.asset].extra = assets.event_extra(
@@ -119,26 +120,32 @@ class SitemapOperator(BaseOperator):
     def _emit_sections(self, context: Context, report: Report) -> None:
         """Give the event of ``Sitemap.sections_asset`` a partition for each section that changed since the last event.
 
-        The record of an event counts once its task has succeeded: Airflow emits no event of another task.
+        The record of an event counts once its task has succeeded: Airflow emits no event of another task. Without a record,
+        it is the first event, and names every published section.
         """
         from airflow_sitemaps.pipeline.state.repository import StateRepository, announcement, record_announced
 
         ti, who, state = context["ti"], "sections", StateRepository(self.sitemap.store.open().state)
         since, last, manifest = 0, announcement(state.objects, who), state.manifest()
-        if {"dag", "run", "task", "since", "generation"} <= last.keys():
-            states = ti.get_task_states(dag_id=last["dag"], task_ids=[last["task"]], run_ids=[last["run"]])
-            is_emitted = states.get(last["run"], {}).get(last["task"]) == "success"
+        if {"dag", "run", "task", "place", "since", "generation"} <= last.keys():
+            states = ti.get_task_states(
+                dag_id=last["dag"], task_ids=[last["task"]], run_ids=[last["run"]], map_index=last["place"]
+            )
+            is_emitted = "success" in states.get(last["run"], {}).values()
             since = last["generation" if is_emitted else "since"]
+        until = report.generation - (report.result != "unchanged")  # the report says what this run changed
+        present = {} if manifest is None else manifest.sections
         own = {name for name, section in report.sections.items() if section.shards.has_changes()}
-        late = (
-            {name for name, section in manifest.sections.items() if section.changed_in > since} if manifest else set()
-        )
+        changed = sorted({*own, *(name for name, section in present.items() if since < section.changed_in <= until)})
         event: Any = context["outlet_events"][self.sitemap.sections_asset]
-        event.extra = {**reference(report), "sections": sorted(own | late)}
-        if own | late and hasattr(event, "add_partitions"):  # from Airflow 3.2 on
-            event.add_partitions(sorted(own | late))
-        made_by = {"dag": ti.dag_id, "run": ti.run_id, "task": ti.task_id}
-        record_announced(state.objects, who, report.generation, since=since, **made_by)
+        event.extra = {**reference(report), "sections": changed}
+        if changed and hasattr(event, "add_partitions"):  # from Airflow 3.2 on
+            event.add_partitions(changed)
+        reached = (
+            since if report.failures else report.generation
+        )  # a task that fails emits nothing, whatever it is marked
+        made_by = {"dag": ti.dag_id, "run": ti.run_id, "task": ti.task_id, "place": ti.map_index}
+        record_announced(state.objects, who, reached, since=since, **made_by)
 
 
 def reference(report: Report) -> dict[str, Any]:

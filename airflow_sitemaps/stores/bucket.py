@@ -97,7 +97,8 @@ class BucketStore(StoreSettings):
         if self.public.covers(self.state):
             raise ConfigurationError(
                 f"{where}: state_url={self.state.url!r} is inside the public prefix, so manifests and plans would be served. "
-                f"Leave it out (then it is the sibling '<prefix>-state/'), or name another prefix"
+                f"Leave it out (then it is the sibling '<prefix>-state/'), or name another prefix. In Azure, name the account "
+                "in both addresses"
             )
         if self.state.covers(self.public):
             raise ConfigurationError(

@@ -331,5 +331,6 @@ def manifest_files(manifest: Manifest | None) -> dict[str, ManifestFile]:
     extras = {
         manifest.base_url + file.name: ManifestFile(urls=None, xml_sha256=file.xml_sha256, listed=file.listed)
         for file in (*manifest.extras, *manifest.indexes)
+        if file.listed or file.etag is not None  # an unfinished promotion has not replaced it yet
     }
     return shards | extras

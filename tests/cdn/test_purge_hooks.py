@@ -222,8 +222,8 @@ def test_google_and_azure_get_paths_at_the_root_of_a_host_within_their_limits(
 def test_a_long_wait_for_an_invalidation_does_not_stall_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = []
     monkeypatch.setattr(waits, "watch", waits.Watch(first_s=0.1))
-    hook = LocalCloudFrontPurge(distribution_id="E1", fake=FakeCloudFront(looks=8), sleep=lambda _: time.sleep(0.1))
-    with waits.watch.moving("publish", 0.5, lambda: ended.append(1)), waits.waiting("the purge hook", "own"):
+    hook = LocalCloudFrontPurge(distribution_id="E1", fake=FakeCloudFront(looks=30), sleep=lambda _: time.sleep(0.1))
+    with waits.watch.moving("publish", 2, lambda: ended.append(1)), waits.waiting("the purge hook", "own"):
         hook(at_root(1))
     assert not ended
 

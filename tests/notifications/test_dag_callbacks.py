@@ -96,6 +96,27 @@ def test_a_refusal_that_a_person_may_answer_names_the_question_instead_of_a_perm
     )
 
 
+def test_a_question_about_one_section_hides_nothing_of_the_others() -> None:
+    refusals = [
+        Refusal(guard="shrink", section=name, message=f"Section '{name}' has 9 rows now, 20 before", value=0.6)
+        for name in ("offers", "news")
+    ]
+    error = PartlyPublishedError(
+        "2 sections not published",
+        report=SimpleNamespace(result="partly_published", sections={}),
+        failures=failures_of(refusals),
+    )
+    questions = [{"section": name, "dag_id": "d", "run_id": name} for name in ("offers", "of_another_sitemap")]
+    publish = "SitemapPublishOperator"
+    action = text(
+        Ti({(publish, "sitemap_failed"): failure_facts(error), (publish, "sitemap_questions"): questions})
+    ).action
+    assert "shrink:news=0.6" in action
+    assert action.endswith(
+        "answer the question about offers in Airflow's Required Actions; a run with its permit ends it."
+    )
+
+
 def test_a_failure_of_a_mapped_task_is_read_from_any_of_its_instances() -> None:
     ti = Ti(
         {("SitemapWriteOperator", "sitemap_failed"): [None, {"error": "SourceError", "message": "connection lost"}]}

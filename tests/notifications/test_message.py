@@ -86,7 +86,7 @@ def test_a_refusal_says_why_and_what_lets_it_pass() -> None:
         (ConfigurationError("no column 'id'"), "Sitemap failed", "Fix the configuration"),
         (SourceError("the connection was lost"), "Sitemap failed", "Check the database"),
         (StoreError("503"), "Sitemap failed", "Check the store"),
-        (ManifestError("not JSON"), "Sitemap failed", "See docs/operating.md"),
+        (ManifestError("not JSON"), "Sitemap failed", "See the page Operating"),
     ],
 )
 def test_a_failure_says_why_and_what_to_do(error: Exception, title: str, action: str) -> None:

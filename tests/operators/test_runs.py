@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.models.asset import AssetEvent, AssetModel
+from airflow.models.taskinstance import TaskInstance
 from airflow.sdk import DAG
 from airflow.utils.session import create_session
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from airflow_sitemaps import Canary, Guards, Website
 from airflow_sitemaps.assets import EXTRA_LIMIT
@@ -115,8 +116,11 @@ def test_an_event_has_a_partition_for_each_section_that_changed(
     products[0]["loc"] += "-renamed"
     ended = run(dag)
     assert emitted() == [('["products"]', "products")]
+    products.append({"id": 999, "loc": "ftp://not.listed/1"})
+    ended = run(dag)
+    assert emitted() == [("[]", None)], "no file changed"
     whole = [event["report"]["result"] for event in events("by_section") if "report" in event]
-    assert whole == ["published", "unchanged", "published"], "the sitemap's own event has no partition"
+    assert whole == ["published", "unchanged", "published", "published"], "the sitemap's own event has no partition"
 
 
 def test_the_next_event_covers_sections_whose_own_run_emitted_none(
@@ -141,6 +145,12 @@ def test_the_next_event_covers_sections_whose_own_run_emitted_none(
     products[0]["loc"] += "-renamed"
     lost, pages[5:] = pages[5:], []
     assert publishes(state="failed") == [], "partly published"
+    with create_session() as session:  # a task that a person marks has emitted nothing
+        session.execute(
+            update(TaskInstance)
+            .where(TaskInstance.dag_id == "late_sections", TaskInstance.task_id == "sitemap.publish")
+            .values(state="success")
+        )
     pages += lost
     assert publishes(state="success") == [["products"]]
     assert publishes(state="success") == [[]]

@@ -155,7 +155,7 @@ def test_a_name_that_somebody_else_wrote_to_meanwhile_is_left_to_them():
 
 
 @pytest.mark.parametrize("metadata", [{}, {"state-id": "of another pipeline"}], ids=["other bytes", "equal bytes"])
-def test_a_shard_of_a_retired_section_is_left_to_who_wrote_it_meanwhile(metadata):
+def test_a_shard_of_a_retired_section_is_left_to_who_wrote_it_meanwhile(metadata, caplog):
     """A section that moves to another pipeline may have equal bytes there, and thus an equal etag."""
     world = world_of()
     other = Section("others", MemorySourceConfig(world.rows))
@@ -166,8 +166,11 @@ def test_a_shard_of_a_retired_section_is_left_to_who_wrote_it_meanwhile(metadata
     body = world.config.public.objects[name].body if metadata else b"theirs"
     world.store.public.put(name, body, mode=Overwrite(), metadata=metadata, content_type="application/gzip")
     world.clock.advance(AFTER_GRACE)
-    build(replace(world.sitemap(), retired=("others",)), clock=world.clock)
+    with caplog.at_level("INFO", logger="airflow_sitemaps"):
+        build(replace(world.sitemap(), retired=("others",)), clock=world.clock)
     assert world.config.public.objects[name].body == body
+    assert f"{name} is left: another program wrote it since" in caplog.text
+    assert f"swept {world.store.public.url(name)}" not in caplog.text
 
 
 # ------------------------------------------------------------ bodies of runs that are over

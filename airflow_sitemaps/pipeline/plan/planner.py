@@ -47,6 +47,7 @@ OF_ONE_SECTION: Final = (ConfigurationError, RefusedError, SourceError)
 """Errors of one section's source or rows, which need not stop the other sections."""
 
 
+HEADERS_CHANGED: Final = "the store's headers changed: every public file is put again. Without a purge, caches keep the old ones for their lifetime"
 TOUCHED: Final = 0.5
 """Fraction of a section's shards above which a warning says that many hold changed rows."""
 
@@ -122,7 +123,7 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
             *surveyed.warnings,
             *touched_warnings(sitemap, plans, manifest),
             *too_many(sitemap, plans, manifest),
-            *(("the store's headers changed: every public file is put again",) if has_new_headers else ()),
+            *((HEADERS_CHANGED,) if has_new_headers else ()),
         ),
         allow=request.allow,
         origin=request.origin,

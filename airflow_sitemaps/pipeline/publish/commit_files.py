@@ -87,8 +87,8 @@ def _index_etags(
         names = {file.name: file.etag for file in (*old.indexes, *old.extras)}
         departed = {(item.key, item.etag) for item in old.departed if item.area == "public"}
     drifted: dict[str, str | None] = {}
-    for name in dict.fromkeys((*names, *wanted, *adopted)):
-        info = store.public.head(name)
+    every = list(dict.fromkeys((*names, *wanted, *adopted)))
+    for name, info in zip(every, mapped(store.public.head, every, "sitemap-heads"), strict=True):
         etag = None if info is None else info.etag
         if (name in names and etag != names[name]) or (name not in names and etag is not None):
             drifted[name] = etag

@@ -8,6 +8,7 @@ sweep searches all of them for objects that stopped runs stored late.
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -192,8 +193,13 @@ def _delete(store: Store, due: Sequence[Departed], manifest: Manifest) -> list[s
     def delete(item: Departed) -> None:
         objects = store.public if item.area == "public" else store.state
         there = store.public.head(item.key) if item.area == "public" else None
-        if there is not None and is_of_another(there, manifest) and (there.modified_at or item.at) > item.at:
-            return  # equal bytes have an equal etag
+        if there is not None and (
+            item.etag not in (None, there.etag)
+            # equal bytes have an equal etag
+            or (is_of_another(there, manifest) and (there.modified_at or item.at) > item.at)
+        ):
+            log.info("%s is left: another program wrote it since", objects.url(item.key))
+            return
         objects.delete(item.key, etag=item.etag)
         log.info("swept %s", objects.url(item.key))
 
@@ -269,7 +275,7 @@ def orphans(store: Store, manifest: Manifest, now: datetime, grace: timedelta) -
         and info.key not in names
         and info.key.endswith(SUFFIXES)
     ]
-    first = int(now.timestamp()) % max(1, len(unknown))
+    first = random.Random(now.timestamp()).randrange(max(1, len(unknown)))  # noqa: S311 - no secret
     examined = (unknown[first:] + unknown[:first])[:EXAMINED]
     infos = mapped(store.public.head, examined, "sitemap-orphans")
     return tuple(info for info in infos if info is not None and info.metadata.get(STATE_ID) == manifest.state_id)
