@@ -202,6 +202,29 @@ def test_a_condition_that_the_database_refuses_is_named_not_the_table(condition:
     assert "Did you mean" not in str(caught.value)
 
 
+def test_a_condition_is_named_though_the_table_is_written_in_another_case() -> None:
+    base = live("sqlite")
+    create(base, "conditions", {"id": "integer", "slug": "text"})
+    with (
+        pytest.raises(SourceConfigurationError, match=r"refuses where= or a value of parameters=: .*actve"),
+        session(base, table="Conditions", key="id", loc="slug", where="actve = 1"),
+    ):
+        pass
+
+
+def test_a_broken_view_is_not_blamed_on_its_condition() -> None:
+    base = live("sqlite")
+    create(base, "bases", {"id": "integer", "slug": "text"})
+    base.run("CREATE VIEW broken AS SELECT * FROM bases", "DROP TABLE bases")
+    with (
+        pytest.raises(
+            SourceConfigurationError, match=r"refuses to read it: .*bases.* A table or view of this name is there$"
+        ),
+        session(base, table="broken", key="id", loc="slug", where="id > 0"),
+    ):
+        pass
+
+
 QUERIES = {
     "a semicolon": "SELECT * FROM semicolons;",
     "more of them": "SELECT * FROM semicolons ; ;\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -202,7 +203,7 @@ def columns_of(
     except exc.DBAPIError as error:
         if error.connection_invalidated:
             raise
-        raise SourceConfigurationError(_no_relation(connection, relation, name, error)) from None
+        raise SourceConfigurationError(_no_relation(connection, dialect, relation, name, error)) from None
     except (OverflowError, UnicodeError) as error:  # of the driver, which binds the values before it asks the database
         raise SourceConfigurationError(
             f"{name}: parameters= holds a value that the database's driver refuses: {type(error).__name__}: {error}. "
@@ -252,7 +253,9 @@ def _named(columns: dict[str, Column], name: str) -> Column | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def _no_relation(connection: sa.Connection, relation: Relation, name: str, error: exc.DBAPIError) -> str:
+def _no_relation(
+    connection: sa.Connection, dialect: Dialect, relation: Relation, name: str, error: exc.DBAPIError
+) -> str:
     """Return what is wrong with the table or query, with tables that exist."""
     reason = " ".join(str(error.orig).split())[:500]
     hint = "Correct the query, or run it by hand to see more"
@@ -267,17 +270,20 @@ def _no_relation(connection: sa.Connection, relation: Relation, name: str, error
         )
     elif relation.table is not None:
         connection.rollback()
+        if relation.where:
+            with suppress(exc.DBAPIError):
+                dialect.begin(connection)
+                dialect.describe(connection, Relation(table=relation.table, as_of=relation.as_of), [])
+                what = "the database refuses where= or a value of parameters="
+                return f"{name}: {what}: {reason.rstrip('.')}. {WHERE_HINT}"
+            connection.rollback()
         hint = "Check the table's name and schema, and that the connection may read it."
         try:
             *schema, table = name_parts(relation.table)
             inspector = sa.inspect(connection)
             place = schema[-1].text if schema else None
             names = [*inspector.get_table_names(schema=place), *inspector.get_view_names(schema=place)]
-            if relation.where and table.text in names:
-                return (
-                    f"{name}: the database refuses where= or a value of parameters=: {reason.rstrip('.')}. {WHERE_HINT}"
-                )
-            hint += nearest(table.text, names)
+            hint += " A table or view of this name is there" if table.text in names else nearest(table.text, names)
         except (exc.SQLAlchemyError, NotImplementedError):  # SQLAlchemy's answer if a dialect cannot list tables
             hint += " The tables there could not be listed"
     return f"{name}: the database refuses to read it: {reason.rstrip('.')}. {hint}"
