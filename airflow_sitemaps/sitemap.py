@@ -82,14 +82,15 @@ class Section:
         # A class is no source, and a path has open() as well.
         if isinstance(self.source, type) or not (hasattr(self.source, "open") and hasattr(self.source, "identity")):
             raise ConfigurationError(
-                f"{where}: source={self.source!r:.99}; give a source, like SqlSource(…) or ListSource([…])"
+                f"{where}: source= is a {type(self.source).__name__}; give a source, like SqlSource(…) or ListSource([…])"
             )
         if not isinstance(self.path, str) or (self.path and not PATH.fullmatch(self.path)):
             raise ConfigurationError(
                 f"{where}: path={self.path!r}; give a relative folder that ends in '/', like 'de/'"
             )
         if self.base_url is not None and not re.fullmatch(
-            r"https?://[^/?#\s]+[^?#\s]*(?<!\.xml)(?<!\.xml\.gz)", str(self.base_url)
+            r"https?://[^/?#\s]+[^?#\s]*(?<!\.xml)(?<!\.xml\.gz)",
+            self.base_url if isinstance(self.base_url, str) else "",
         ):
             raise ConfigurationError(
                 f"{where}: base_url={self.base_url!r}; give a folder's address like 'https://de.example.com/', without a query"
@@ -265,7 +266,7 @@ class Sitemap:
 
     def _check_settings(self) -> None:
         where = "Sitemap"
-        if isinstance(self.store, type) or not hasattr(self.store, "base_url"):
+        if isinstance(self.store, type) or not (hasattr(self.store, "open") and hasattr(self.store, "base_url")):
             raise ConfigurationError(f"{where}: store={self.store!r}; give a store, like S3Store('s3://…', base_url=…)")
         setting_checks.instances(where, "sections", self.sections, Section, "sections")
         setting_checks.instance(where, "rules", self.rules, Mapping)

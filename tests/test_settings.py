@@ -62,7 +62,7 @@ def test_a_sitemap_needs_a_store_and_a_list_of_sections() -> None:
     for sections in (section, None, (each for each in [section])):
         with pytest.raises(ConfigurationError, match=r"sections=.*; give a list of sections"):
             Sitemap(store, sections)  # type: ignore[arg-type]
-    for wrong in ("s3://bucket/public", None, Path("public"), MemoryStore):
+    for wrong in ("s3://bucket/public", None, Path("public"), MemoryStore, section, store.open()):
         with pytest.raises(ConfigurationError, match=r"store=.*; give a store, like S3Store"):
             Sitemap(wrong, [section])  # type: ignore[arg-type]
 
@@ -80,6 +80,7 @@ def test_a_sitemap_needs_a_store_and_a_list_of_sections() -> None:
         {"base_url": "https://www.example.com/x?y=1"},
         {"base_url": "https://www.example.com/#x"},
         {"base_url": "https://"},
+        {"base_url": type("Address", (), {"__str__": lambda _self: BASE})()},
         {"base_url": "https://de example.com/"},
         {"guards": 0.1},
         {"shards": 50_000},
@@ -114,6 +115,12 @@ class OwnSource:
 def test_a_section_needs_a_source(source: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"Section\('pages'\): source=.*; give a source, like SqlSource"):
         Section("pages", source)
+
+
+def test_the_refusal_of_a_source_does_not_show_a_password() -> None:
+    with pytest.raises(ConfigurationError, match=r"source= is a str; give a source") as caught:
+        Section("pages", "postgresql://me:s3cret@db/shop")  # type: ignore[arg-type]
+    assert "s3cret" not in str(caught.value)
 
 
 def test_a_section_takes_a_users_own_source() -> None:

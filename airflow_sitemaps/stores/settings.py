@@ -163,13 +163,13 @@ def checked_base_url(base_url: str, *, where: str) -> str:
         ConfigurationError: The address is not an absolute http or https URL, or has a query, a fragment or a password.
     """
     try:
-        parts = urlsplit(str(base_url))
+        parts = urlsplit(base_url if isinstance(base_url, str) else "")
         _ = parts.port
     except ValueError as e:
         raise ConfigurationError(f"{where}: base_url={base_url!r} is not a URL ({e})") from e
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
-            f"{where}: base_url={base_url!r} must be absolute, like 'https://www.example.com/sitemaps/': "
+            f"{where}: base_url={base_url!r} must be absolute, a text like 'https://www.example.com/sitemaps/': "
             "it is the address at which crawlers read the public folder. Templates are not rendered in it"
         )
     if parts.path.endswith((".xml", ".xml.gz")):

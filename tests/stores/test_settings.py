@@ -22,9 +22,12 @@ STORES: dict[str, Callable[..., object]] = {
     "azure": lambda **settings: AzureBlobStore("az://maps/shop", **{"base_url": BASE, **settings}),
     "s3": lambda **settings: S3Store("s3://bucket/maps", **{"base_url": BASE, **settings}),
 }
+ADDRESS = type("Address", (), {"__str__": lambda _self: BASE})()
+"""A URL that is no ``str``, such as those of yarl and pydantic."""
 FOR_ALL: list[tuple[dict[str, Any], str]] = [
     ({"base_url": "www.example.com"}, "must be absolute"),
     ({"base_url": Path("public")}, "must be absolute"),
+    ({"base_url": ADDRESS}, "must be absolute, a text like"),
     ({"base_url": "{{ var.value.site }}"}, "Templates are not rendered in it"),
     (
         {"base_url": "https://www.example.com/sitemap.xml"},
