@@ -11,7 +11,8 @@ import stat
 import subprocess
 import sys
 import time
-from contextlib import nullcontext, suppress
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,7 +26,6 @@ from airflow_sitemaps.stores.local.objects import LocalObjects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 BASE = "https://www.example.com/maps/"
 
@@ -64,10 +64,32 @@ def test_folders_within_each_other_are_refused(state: str, tmp_path: Path) -> No
     (tmp_path / "maps" / "inner").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "maps" / "inner")
     folders: Any = {"path": tmp_path / "maps", "base_url": BASE, "state_dir": tmp_path / state}
-    with nullcontext() if state == "link" else pytest.raises(ConfigurationError, match="contains the other"):
-        LocalStore(**folders)
     with pytest.raises(ConfigurationError, match="contains the other"):
-        LocalStore(**folders).open()
+        LocalStore(**folders)
+
+
+def test_a_link_that_is_made_later_is_followed(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "maps", base_url=BASE, state_dir=tmp_path / "link")
+    (tmp_path / "link").symlink_to(tmp_path / "maps" / "inner")
+    with pytest.raises(ConfigurationError, match="contains the other"):
+        store.open()
+
+
+def test_a_link_out_of_the_other_folder_is_accepted(tmp_path: Path) -> None:
+    for folder in ("data", "real"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "data" / "public").symlink_to(tmp_path / "real")
+    store = LocalStore(tmp_path / "data" / "public", base_url=BASE, state_dir=tmp_path / "data")
+    store.open()
+    assert store.folders() == (tmp_path / "real", tmp_path / "data")
+
+
+def test_a_home_that_is_unknown_is_not_looked_up_when_the_store_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(_path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", unknown)
+    LocalStore("~/maps", base_url=BASE, state_dir="~/private")
 
 
 def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -43,8 +44,7 @@ class LocalStore(StoreSettings):
             passes on its group.
 
     Raises:
-        ConfigurationError: A base URL, index name, mode or group is invalid, or one folder contains the other (by a
-            link: in ``open``).
+        ConfigurationError: A base URL, index name, mode or group is invalid, or one folder contains the other.
     """
 
     path: str | os.PathLike[str] = field(kw_only=False)
@@ -64,8 +64,9 @@ class LocalStore(StoreSettings):
         self.path = Path(self.path)
         super().__post_init__()
         where = self._named()
-        if self.state_dir is not None and ".." not in f"{self.path}{self.state_dir}":  # ``open`` follows links
-            self._check_apart(Path(self.path).expanduser().absolute(), self.state_folder.absolute())
+        if self.state_dir is not None:
+            with suppress(RuntimeError):  # an unknown home folder: ``open`` says so
+                self.folders()
         check_mode("file_mode", self.file_mode, required=0o600, where=where)
         check_mode("dir_mode", self.dir_mode, required=0o700, where=where)
         if isinstance(self.group, bool) or self.group == "" or (isinstance(self.group, int) and self.group < 0):
