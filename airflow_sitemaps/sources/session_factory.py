@@ -7,6 +7,7 @@ releases named in ``docs/databases.md``.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -265,10 +266,10 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
         place = f" {named!r}" if named and len(named) < LONGEST_PATH and "{" not in named else ""
         raise SourceConfigurationError(
             f"connection {conn_id!r} (type {connection.conn_type!r}) names a file{place} that cannot be read ({error.strerror or type(error).__name__}). "
-            "Correct its path in the connection, and check that the file is on this worker"
+            "Correct its path in the connection, and check that the file is on this machine"
         ) from None
     except (AirflowException, ImportError, AttributeError, NotImplementedError, exc.ArgumentError, *NO_URL) as error:
-        extra = extra_of_type(str(connection.conn_type))
+        extra = extra_of_type(re.split(r"[+:]", str(url or connection.conn_type), maxsplit=1)[0])
         command = f" (pip install 'airflow-sitemaps[{extra}]')" if extra else ""
         raise SourceConfigurationError(
             f"no SQLAlchemy engine can be created from connection {conn_id!r} (type {connection.conn_type!r}): "
@@ -279,9 +280,10 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
 
 def _check_file(url: sa.URL) -> None:
     """Refuse a database file that does not exist: the driver would create it. A name with a colon is no plain path."""
-    name = url.database or ":"
-    if url.get_backend_name() in ("duckdb", "sqlite") and ":" not in name and not Path(name).expanduser().exists():
-        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), name)
+    name, kind = url.database or ":", url.get_backend_name()
+    if kind in ("duckdb", "sqlite") and ":" not in name and not Path(name).expanduser().exists():
+        memory = "; a database without a file is duckdb:///:memory:" if kind == "duckdb" else ""
+        raise FileNotFoundError(ENOENT, f"{os.strerror(ENOENT)}{memory}", name)
 
 
 def _reading_utf8(engine: sa.Engine) -> sa.Engine:

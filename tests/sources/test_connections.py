@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import sqlalchemy as sa
@@ -180,10 +181,14 @@ def test_a_file_that_does_not_exist_is_named_and_not_created(
     text = shape if isinstance(shape, str) else json.dumps(shape)
     monkeypatch.setenv("AIRFLOW_CONN_MART", text.replace("{}", str(path)))
     with (
-        pytest.raises(SourceConfigurationError, match=rf"names a file '{path}' that cannot be read \(No such file"),
+        pytest.raises(
+            SourceConfigurationError, match=rf"names a file '{path}' that cannot be read \(No such file"
+        ) as caught,
         SqlSource("mart", table="pages", key="id", loc="slug").open(section="pages"),
     ):
         pass
+    assert ("a database without a file is duckdb:///:memory:)" in str(caught.value)) == form.startswith("duckdb")
+    assert "worker" not in str(caught.value)  # it may be a triggerer
     assert not path.exists()
     engine = engine_of("mart", writing=True)
     with engine.connect():
@@ -227,6 +232,17 @@ def test_a_missing_driver_is_named_with_the_extra_that_the_page_shows(
         SourceConfigurationError, match=r"of that type \(pip install 'airflow-sitemaps\[clickhouse\]'\)"
     ):
         engine_for("clickhouse://me@host:8123/mart")
+
+
+@pytest.mark.parametrize(
+    ("url", "extra"), [("snowflake://me@host/mart", "snowflake"), ("redshift+x://h/m", "redshift")]
+)
+def test_the_extra_is_that_of_the_url_not_of_the_type(url: str, extra: str, engine_for: Any) -> None:
+    with (
+        patch("sqlalchemy.create_engine", side_effect=ImportError("no driver")),
+        pytest.raises(SourceConfigurationError, match=rf"\(pip install 'airflow-sitemaps\[{extra}\]'\)"),
+    ):
+        engine_for({"conn_type": "postgres", "extra": {"sqlalchemy_url": url}})
 
 
 def test_servers_are_reached_though_no_provider_is_installed(engine_for: Any) -> None:
