@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
@@ -377,18 +377,6 @@ class Manifest(Record, frozen=True, kw_only=True):
         """Return the keys of all private bodies, ledger parts and records that this generation needs."""
         gone = {self.gone.body} if self.gone is not None else set()
         return {file.body for file in self.public_files()} | self.parts().keys() | gone
-
-
-def with_files(manifest: Manifest, change: Callable[[PublicFile], PublicFile]) -> Manifest:
-    """Return a manifest with each public file changed."""
-
-    def changed(shard: Shard) -> Shard:
-        file = shard.file and change(shard.file)
-        return shard if file is shard.file else replace(shard, file=file)
-
-    sections = {name: replace(s, shards=tuple(map(changed, s.shards))) for name, s in manifest.sections.items()}
-    extras, indexes = (tuple(map(change, files)) for files in (manifest.extras, manifest.indexes))
-    return replace(manifest, sections=sections, extras=extras, indexes=indexes)
 
 
 def succeed(before: PublicFile, after: PublicFile) -> PublicFile:

@@ -6,7 +6,7 @@ takes another program's sitemap over, both lists of URLs are compared.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.protocol.reader import ReadUrlset
-    from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest
+    from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
     from airflow_sitemaps.sitemap import Sitemap
 
 
@@ -131,6 +131,18 @@ def put_again(file: PublicFile) -> PublicFile:
         return file
     pending = structs.replace(file, etag=None, replaces=file.etag)
     return structs.replace(succeed(file, pending), modified_at=file.modified_at)
+
+
+def with_files(manifest: Manifest, change: Callable[[PublicFile], PublicFile]) -> Manifest:
+    """Return a manifest with each public file changed."""
+
+    def changed(shard: Shard) -> Shard:
+        file = shard.file and change(shard.file)
+        return shard if file is shard.file else structs.replace(shard, file=file)
+
+    sections = {name: structs.replace(s, shards=tuple(map(changed, s.shards))) for name, s in manifest.sections.items()}
+    extras, indexes = (tuple(map(change, files)) for files in (manifest.extras, manifest.indexes))
+    return structs.replace(manifest, sections=sections, extras=extras, indexes=indexes)
 
 
 def taken(path: str, section: str, listing: Mapping[str, ObjectInfo], manifest: Manifest | None) -> tuple[str, ...]:
