@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from tests.ui.browser import LAID_OUT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -58,6 +60,7 @@ def width_of(page: Page, width: int) -> Iterator[None]:
     """A window of another width, until the block ends."""
     before = page.viewport_size or {"width": 1360, "height": 900}
     page.set_viewport_size({"width": width, "height": 900})
+    page.evaluate(LAID_OUT)
     try:
         yield
     finally:
