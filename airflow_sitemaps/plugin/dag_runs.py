@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import product
 from typing import Any, Final
 
 from sqlalchemy import case, func, select, union_all
@@ -238,17 +239,15 @@ def _task(row: Any) -> TaskState:
 
 def newest_ended(session: Session, keys: Collection[TaskKey]) -> list[TaskState]:
     """Return the newest of each task, as (DAG, task ID), that succeeded, and the newest that failed."""
-    task = TaskInstance
-    place = func.row_number().over(partition_by=(task.dag_id, task.task_id, task.state), order_by=task.end_date.desc())
-    ended = (task.state.in_(("success", "failed")), task.end_date.is_not(None), task.operator.in_(list(KINDS)))
-    dag_ids, task_ids = zip(*keys, strict=True) if keys else ((), ())
-    inner = (
-        select(*_TASK_COLUMNS.values(), place.label("place"))
-        .where(task.dag_id.in_(dag_ids), task.task_id.in_(task_ids), task.map_index < 0, *ended, is_last_attempt(task))
-        .subquery()
-    )
-    rows = session.execute(select(inner).where(inner.c.place == 1)) if keys else ()
-    return [task for task in (_task(row[:-1]) for row in rows) if (task.dag_id, task.task_id) in keys]
+    task, tasks, parts = TaskInstance, list[TaskState](), []
+    ended = (task.end_date.is_not(None), task.map_index < 0, task.operator.in_(list(KINDS)), is_last_attempt(task))
+    for (dag_id, task_id), state in product(sorted(keys), ("success", "failed")):
+        query = select(*_TASK_COLUMNS.values()).where(task.dag_id == dag_id, task.task_id == task_id)
+        newest = query.where(task.state == state, *ended).order_by(task.end_date.desc()).limit(1)
+        parts.append(select(newest.subquery()))
+    for start in range(0, len(parts), RUNS_AT_ONCE):
+        tasks += map(_task, session.execute(union_all(*parts[start : start + RUNS_AT_ONCE])))
+    return tasks
 
 
 def unpublished_runs(session: Session, dag_ids: Iterable[str], limit: int) -> list[tuple[str, str, datetime | None]]:

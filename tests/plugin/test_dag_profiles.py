@@ -13,7 +13,7 @@ from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, MultipleCronTriggerTime
 from airflow.sdk.definitions.timetables.trigger import CronTriggerTimetable
 from airflow.serialization.serialized_objects import DagSerialization
 from pendulum import FixedTimezone
-from sqlalchemy import insert, select
+from sqlalchemy import event, insert, select
 
 from airflow_sitemaps.operators.announcements import (
     IndexNowOperator,
@@ -23,7 +23,7 @@ from airflow_sitemaps.operators.announcements import (
 from airflow_sitemaps.operators.publish import SitemapPublishOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.plugin.dag_profiles import asset_tasks, profile_of
-from airflow_sitemaps.plugin.dag_runs import PUBLISHES
+from airflow_sitemaps.plugin.dag_runs import PUBLISHES, RUNS_AT_ONCE, newest_ended
 from airflow_sitemaps.plugin.events import asset_by_uri
 from airflow_sitemaps.plugin.pages.announcements import MAX_RUNS, RETURNED
 from airflow_sitemaps.sitemap import Section, Sitemap
@@ -174,3 +174,32 @@ def test_what_was_announced_and_what_came_back(admin: Client, session: Session, 
     session.commit()
 
     assert admin.get("api/sitemap/announcements", asset=str(sitemap.asset.uri)).json()["rows"] == rows
+
+    add_run(session, "told", Ran(90), NOW)
+    add_task(session, "told", "run-90", "indexnow", "IndexNowOperator", "running", NOW, None)
+    session.commit()
+
+    now = admin.get("api/sitemap/announcements", asset=str(sitemap.asset.uri)).json()["rows"]
+    assert [row for row in now if row["state"] == "success"] == rows, "also while the next one runs"
+    assert [row["run_id"] for row in now if row["state"] == "running"] == ["run-90"]
+
+
+def test_the_last_task_that_ended_is_looked_up_by_key_and_state(session: Session) -> None:
+    """Without a limit of its own each would read every instance of the task, and of other tasks."""
+    for dag_id, number, state in (("a", 1, "success"), ("a", 2, "failed"), ("a", 3, "success"), ("b", 1, "failed")):
+        at = NOW + timedelta(hours=number)
+        add_run(session, dag_id, Ran(number), at)
+        for task_id in ("x", "y"):
+            add_task(session, dag_id, f"run-{number}", task_id, "SitemapVerifyOperator", state, at, at)
+    statements: list[str] = []
+    engine = session.get_bind()
+    event.listen(engine, "before_cursor_execute", note := lambda *arguments: statements.append(arguments[2]))
+    try:
+        tasks = newest_ended(session, {("a", "x"), ("b", "y"), *((f"c{number}", "x") for number in range(30))})
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+
+    assert sorted((*task.key, task.state) for task in tasks) == [
+        ("a", "run-2", "x", "failed"), ("a", "run-3", "x", "success"), ("b", "run-1", "y", "failed"),
+    ]  # fmt: skip
+    assert [statement.count("LIMIT") for statement in statements] == [RUNS_AT_ONCE, 64 - RUNS_AT_ONCE]

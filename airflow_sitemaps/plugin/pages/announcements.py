@@ -150,13 +150,14 @@ class Funnel(StrictModel):
 
 
 def announcements(session: Session, tasks: AssetTasks) -> Announcements:
-    """Return every announcement of the newest runs, and the last ones of tasks that these skipped, newest first."""
+    """Return every announcement of the newest runs, and the last ones of tasks that ended in none of them, newest first."""
     kinds = {(dag_id, task_id): kind for dag_id, task_id, kind in tasks.announce}
     runs = dag_runs.recent_runs(session, {dag_id for dag_id, _ in kinds}, MAX_RUNS)
     pairs = [(run.dag_id, run.run_id) for members in runs.values() for run in members]
     done = [t for t in dag_runs.sitemap_tasks(session, pairs, batches=False) if (t.dag_id, t.task_id) in kinds]
     done = [task for task in done if task.state not in ("skipped", "removed", "scheduled")]
-    done += dag_runs.newest_ended(session, kinds.keys() - {(task.dag_id, task.task_id) for task in done})
+    ended = {(task.dag_id, task.task_id) for task in done if task.state in ("success", "failed")}
+    done += dag_runs.newest_ended(session, kinds.keys() - ended)
     pushed = dag_runs.pushed_by(session, done, (RETURNED, FAILED))
     rows = [_row(task, kinds[task.dag_id, task.task_id], pushed) for task in done]
     return Announcements(rows=sorted(rows, key=lambda row: str(row.at or "~"), reverse=True))
