@@ -252,6 +252,8 @@ describe("the lines of the sections", () => {
     show(<SectionStates page={some} />);
     expect(screen.getByText("3 sections did not fit into the event; the task’s log has them.")).toBeTruthy();
     expect(verdictText({ ...some, sections: sections(9) })).toBe("All 9 sections are healthy.");
+    expect(verdictText({ ...some, sections: sections(5), sections_left_out: 0 })).toBe("All 5 sections are healthy."); // The run removed one.
+    expect(verdictText({ ...some, sections: sections(9).slice(1) })).toBe("All 8 sections are healthy.");
   });
 });
 
@@ -413,7 +415,7 @@ describe("the tab of a dry run", () => {
     const group = { batches: [], failed: {}, group_id: "sitemap", plan: null, refused, speed: {}, steps: [], verifications: [] };
     vi.stubGlobal("fetch", responding({ conf: {}, dag_id: "shop", dry_run: true, end: null, groups: [group], reports: [], run_id: "r1", sitemaps: [], start: null, state: "failed", trigger: "manual" }));
     show(<RunTab dagId="shop" runId="r1" />);
-    expect((await screen.findByTestId("refusal")).textContent).toContain("This was a dry run; a real run would not publish this section.");
+    expect((await screen.findByTestId("refusal")).textContent).toContain("This was a dry run; a real run would block at least this section.");
   });
 });
 

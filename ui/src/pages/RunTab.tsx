@@ -173,7 +173,7 @@ const Refusals = ({ group, run }: { group: RunGroup; run: RunProgress }) => (
   <>
     {group.refused.map((refusal, index) => (
       <Message key={index} status="error" data-testid="refusal" whiteSpace="pre-line" title={`Blocked by a safety check${refusal.guard ? ` (${visible(refusal.guard)})` : ""}`}>
-        {sentence(visible(refusal.message))} {run.dry_run ? `This was a dry run; a real run would ${refusal.section ? "not publish this section" : "be blocked as well"}.` : "What was published before stays public."}
+        {sentence(visible(refusal.message))} {run.dry_run ? `This was a dry run; a real run would ${refusal.section ? "block at least this section" : "be blocked as well"}.` : "What was published before stays public."}
         {refusal.permit && ` If the change is intended, override the check from the sitemap’s page, or trigger the DAG with allow = ["${visible(refusal.permit)}"].`}
       </Message>
     ))}

@@ -29,9 +29,9 @@ export const sharedBy = (sections: SectionState[]): string => {
   return said.size === 1 ? ([...said][0] ?? "") : "";
 };
 
-/** How many sections are in no event and in no manifest that this server can read. */
+/** How many sections are in no event and in no manifest that this server can read. The report also names those that its run removed. */
 export const leftOut = ({ sections, report, sections_left_out }: Pick<SitemapPage, "sections" | "report" | "sections_left_out">): number =>
-  Math.max(0, Object.keys(report.sections).length + sections_left_out - sections.length);
+  Math.max(0, sections_left_out - sections.filter(({ name }) => !report.sections[name]).length);
 
 /** What the verdict is about: nothing if it is about every section alike. */
 export const affected = ({ sections, state, reason }: Pick<SitemapPage, "sections" | "state" | "reason">): string => {
