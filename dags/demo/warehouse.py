@@ -34,7 +34,7 @@ def load_connection(conn_id: str, *, limit: int | None = None) -> dict[str, Any]
     """Create and fill the tables behind an Airflow connection, and return their numbers of rows."""
     from airflow_sitemaps.sources.session_factory import engine_of
 
-    engine = engine_of(conn_id)
+    engine = engine_of(conn_id, writing=True)
     try:
         return load(engine, limit=limit)
     finally:
