@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -174,10 +176,28 @@ def robots(arguments: argparse.Namespace) -> Answer:
             before = path.read_bytes() if path.exists() else b""
             after = robots_txt.merge(before, urls, name=sitemap.index_url)
             if after != before:
-                path.write_bytes(after)
+                _replace_file(path, after)
         except OSError as error:
             raise TargetError(f"--file {path}: {error.strerror}") from None
     return Answer(document={"sitemaps": list(urls)}, lines=robots_txt.lines(urls))
+
+
+def _replace_file(path: Path, body: bytes) -> None:
+    """Replace a file at once, so that a full disk leaves it whole. Write in place where its folder does not permit it."""
+    path = path.resolve()
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
+            new = Path(folder, path.name)
+            new.write_bytes(body)
+            if path.exists():
+                old = path.stat()
+                os.chown(new, old.st_uid, old.st_gid)
+                new.chmod(old.st_mode & 0o7777)
+            new.replace(path)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EBUSY):
+            raise
+        path.write_bytes(body)
 
 
 def rollback(arguments: argparse.Namespace) -> Answer:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import sqlite3
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +20,6 @@ from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.search_engines.fetches import SUMMARY
 from tests.support.website import Page, serving
 from tests.verification.test_formats import check_junit
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILE = """
 from airflow_sitemaps import LocalStore, Section, ShardPolicy, Sitemap, SqlSource
@@ -288,6 +287,28 @@ def test_duplicates_are_asked_of_the_database(shop: Shop) -> None:
     shop.execute("INSERT INTO products VALUES (901, 'Thing 3')")
     found = shop.json("duplicates", shop.target, status=1)
     assert found == {"products": [{"loc": "https://shop.example/p/thing%203", "rows": 2}], "pages": []}
+
+
+def test_a_full_disk_leaves_robots_txt_whole(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    robots = tmp_path / "robots.txt"
+    robots.write_text("User-agent: *\nDisallow: /private\n")
+    robots.chmod(0o640)
+    shop.json("build", shop.target)
+    write = Path.write_bytes
+
+    def fill_the_disk(path: Path, body: bytes) -> int:
+        write(path, body[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_bytes", fill_the_disk)
+        status, _, said = shop.shell("robots", shop.target, "--file", str(robots))
+    assert (status, "No space left on device" in said) == (2, True)
+    assert robots.read_text() == "User-agent: *\nDisallow: /private\n"
+    assert [path.name for path in tmp_path.iterdir() if "robots" in path.name] == ["robots.txt"]
+    shop.json("robots", shop.target, "--file", str(robots))
+    assert "Sitemap: " in robots.read_text()
+    assert robots.stat().st_mode & 0o777 == 0o640
 
 
 def test_robots_lines_are_printed_or_put_between_markers(shop: Shop, tmp_path: Path) -> None:
