@@ -336,6 +336,20 @@ def test_countries_of_a_video_are_those_of_hreflang(countries: Any, written: byt
         assert "restriction" in tally.samples["video"][0]
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"relationship": "deny", "country": ["DE"]},
+        {"relationship": "deny", "countries": None},
+        [{"relationship": "deny", "countries": ["DE"]}, {"relationship": "deny", "countries": ["FR"]}],
+    ],
+)
+def test_a_video_whose_restriction_is_unclear_is_left_out(given: Any) -> None:
+    body, tally = cleaned([{"loc": f"{W}/a", "videos": json.dumps({**VIDEO, "restriction": given})}])
+    assert b"<video:" not in body
+    assert "restriction" in tally.samples["video"][0]
+
+
 def test_an_uploader_has_a_limit() -> None:
     for length, written in ((255, 1), (256, 0)):
         body, _ = cleaned([{"loc": f"{W}/a", "videos": json.dumps({**VIDEO, "uploader": "u" * length})}])

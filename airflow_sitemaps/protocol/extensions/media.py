@@ -153,10 +153,13 @@ def _audience(record: FieldReader) -> Iterator[str]:
 
 def _relation(record: FieldReader, name: str, members: str, pattern: re.Pattern[str]) -> Iterator[str]:
     """Return ``restriction`` or ``platform``. A fault omits the video, which must not be shown too widely."""
-    for part in record.parts(name)[:1]:
+    parts = record.parts(name)
+    if len(parts) > 1:
+        raise record.unusable(f"it has {len(parts)} of {name}, and a video may have one")
+    for part in parts:
         relationship = part.raw("relationship")
         listed = part.raw(members)
-        value = _joined(listed)
+        value = None if listed is None else _joined(listed)
         if name == "restriction" and value is not None and value.isascii() and value != value.upper():
             part.fault(members, f"{shown(value)} is written in capitals")
             value = value.upper()
