@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps.protocol import lastmod as lastmods
 from airflow_sitemaps.protocol.extensions import ELEMENT_KINDS, read_extension
+from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.protocol.markup import FOOTER, FORBIDDEN, NAMESPACES, attributes, element, escape, header
 
 if TYPE_CHECKING:
@@ -74,15 +75,20 @@ def pick(urlset: bytes, since: datetime, section: str = "", lower: Lower = None)
 
 
 def newest(entries: Iterable[RecentEntry], limits: Limits, most: int) -> list[RecentEntry]:
-    """At most ``most`` entries, newest first, equal moments by URL, that fit into one file; one of each URL."""
+    """At most ``most`` entries, newest first, equal moments by URL, that fit into one file; one of each URL.
+
+    A file holds at most 1,000 news articles: see Google's documentation of news sitemaps.
+    """
     ordered = sorted(entries, key=lambda entry: entry.loc)
     ordered.sort(key=lambda entry: entry.moment, reverse=True)
     room = limits.max_byte_size - len(header(NAMESPACES)) - len(FOOTER)
     kept: dict[bytes, RecentEntry] = {}
+    articles = 0
     for entry in ordered:
         if len(kept) == min(most, limits.max_urls):
             break
-        if entry.loc in kept:
+        articles += (is_article := entry.loc not in kept and b"<news:news>" in entry.element)
+        if entry.loc in kept or (is_article and articles > MAX_NEWS):
             continue
         room -= len(entry.element)
         if room < 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from datetime import timedelta
@@ -294,3 +295,17 @@ def test_young_articles_that_are_permitted_to_disappear_are_still_an_error(clock
     paper.articles[:] = [] if left == "no rows" else [{**each, "loc": None} for each in paper.articles]
     with pytest.raises(RefusedError, match="no section would have any URL"):
         build(sitemap, allow=["empty:news", "dropped:news=1", "shrink:news=1"], clock=clock)
+
+
+def test_a_recent_file_has_room_for_a_thousand_articles(clock: FakeClock) -> None:
+    paper = Paper([article(key, clock, timedelta(minutes=key)) for key in range(ARTICLES)], clock)
+    news = MemorySourceConfig(paper.articles, key="id", lastmod="lastmod", news="news", clock=clock.now)
+    for number, each in enumerate(paper.articles):
+        each["lastmod"] = clock.now() - timedelta(minutes=number)
+    build(
+        replace(paper.sitemap(), sections=[Section("news", news, kind="news")], recent=timedelta(days=1)), clock=clock
+    )
+    recent = gzip.decompress(paper.store.public.objects["recent.xml.gz"].body)
+    assert recent.count(b"<news:news>") == 1_000
+    assert b"<news:title>N0<" in recent
+    assert b"<news:title>N1099<" not in recent
