@@ -211,7 +211,8 @@ class _VerificationRun:
         return is_named
 
     def _check_index_lastmod(self, index: str, entry: ReadEntry, child: ReadUrlset) -> None:
-        stated, newest = moment(entry), max(filter(None, map(moment, child.entries)), default=None)
+        timed = (each for each in child.entries if "T" in (each.lastmod or ""))  # a date says nothing of its zone
+        stated, newest = moment(entry), max(filter(None, map(moment, timed)), default=None)
         if stated is not None and newest is not None and stated < newest <= self.now and "T" in (entry.lastmod or ""):
             self.findings_of(index).note(
                 "index-lastmod", f"{entry.loc}: the index says {entry.lastmod}, the file has {newest.isoformat()}"

@@ -150,6 +150,8 @@ def test_an_index_that_is_older_than_its_file() -> None:
     told = datetime(2026, 9, 1, tzinfo=timezone.utc)
     site = web(sitemap__xml=index("a.xml", lastmod=told), a__xml=urlset(BASE + "a", lastmod="2026-10-01T00:00:00Z"))
     assert judged(site) == {"index-lastmod": INDEX}
+    site.pages[BASE + "a.xml"] = urlset(BASE + "a", lastmod="2026-10-01")  # a day of a zone that is not known
+    assert judged(site) == {}
 
 
 def test_path_scope_falls_away_where_robots_names_the_index() -> None:
