@@ -123,7 +123,8 @@ def export(sitemap: Sitemap, area: ObjectStore) -> Export:
     places = {place.key: place for place in _places(manifest)}
     stored = area.get(RECORD)
     before: list[str] = [] if stored is None else json.loads(stored.body)["files"]
-    new = [key for key in places if key not in set(before) or area.head(key) is None]
+    there = mapped(lambda key: key if area.head(key) else None, places.keys() & set(before), "sitemap-inventory")
+    new = sorted(places.keys() - set(there))
     _record(area, manifest, sorted({*before, *places}))
     for _ in mapped(lambda key: _put(area, key, _rows(objects, places[key])), new, "sitemap-inventory"):
         pass
