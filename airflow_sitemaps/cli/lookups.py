@@ -242,7 +242,13 @@ def _area(address: str, conn_id: str | None) -> Iterator[ObjectStore]:
     folder = Path(address.removeprefix("file://")).expanduser()
     if not folder.is_dir():
         raise ConfigurationError(f"{folder}: there is no such folder. Create it, or correct the path")
-    with tempfile.TemporaryDirectory(prefix=".airflow-sitemaps-", dir=folder) as inner:
+    try:
+        new = tempfile.TemporaryDirectory(prefix=".airflow-sitemaps-", dir=folder)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{folder}: no folder can be made here ({error.strerror}). Permit it to this user"
+        ) from None
+    with new as inner:
         yield open_area(inner, None)
 
 

@@ -50,7 +50,7 @@ def complete(own: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run a command whose arguments are parsed, and return the exit status."""
-    wants_json = bool(getattr(arguments, "json", False))
+    wants_json = bool(getattr(arguments, "json", False)) or getattr(arguments, "format", "") == "json"
     verbose = bool(getattr(arguments, "verbose", False))
     status = FAILED
     with answer_stream() as out, log_lines(verbose=verbose):
@@ -282,7 +282,7 @@ def _common_options(command: argparse.ArgumentParser) -> None:
 def _run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--sections", type=_names, default=(), metavar="A,B", help="only these sections")
     command.add_argument("--full", action="store_true", help="read and render every shard")
-    command.add_argument("--rebuild", type=_names, default=(), metavar="SHARD,…", help="write these shards again")
+    command.add_argument("--rebuild", type=_names, default=(), metavar="SHARD,...", help="write these shards again")
     text = "changed URLs of these sections keep their observed dates"
     command.add_argument("--keep-lastmods", type=_names, default=(), metavar="A,B", help=text)
     _allow(command)

@@ -32,6 +32,17 @@ def test_a_folder_passes_and_nothing_is_left(tmp_path: Path, capfd: pytest.Captu
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_cannot_be_written(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(lookups.tempfile, "TemporaryDirectory", refuse)
+    assert main(["store-check", str(tmp_path)]) != 0
+    assert f"{tmp_path}: no folder can be made here (Permission denied)" in capfd.readouterr().err
+
+
 def test_s3_by_its_connection(capfd: pytest.CaptureFixture[str]) -> None:
     """Moto ignores the conditions of copies and deletes, and publishing needs neither."""
     with moto_server() as server, server.connection("aws_default"):

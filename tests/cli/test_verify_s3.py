@@ -144,3 +144,11 @@ def test_without_credentials_it_is_told_where_to_give_them(
     assert f"s3://{bucket}/sitemap.xml" in error["message"]
     assert "Check the Airflow connection" in error["message"]
     connections.close("verify_s3")
+
+
+def test_both_ways_of_choosing_json_name_what_failed(
+    server: S3Server, bucket: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = f"s3://no-{bucket}/sitemap.xml"
+    assert main(["verify", target, "--conn", "verify_s3", "--format", "json"]) == 1
+    assert json.loads(capfd.readouterr().out).keys() == verified(capfd, target, status=1).keys()
