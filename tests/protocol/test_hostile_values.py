@@ -350,6 +350,14 @@ def test_a_video_whose_restriction_is_unclear_is_left_out(given: Any) -> None:
     assert "restriction" in tally.samples["video"][0]
 
 
+def test_a_video_that_is_denied_nowhere_stays() -> None:
+    body, tally = cleaned(
+        [{"loc": f"{W}/a", "videos": json.dumps({**VIDEO, "restriction": {"relationship": "deny", "countries": []}})}]
+    )
+    assert body.count(b"<video:restriction") == 1
+    assert not tally.samples
+
+
 def test_an_uploader_has_a_limit() -> None:
     for length, written in ((255, 1), (256, 0)):
         body, _ = cleaned([{"loc": f"{W}/a", "videos": json.dumps({**VIDEO, "uploader": "u" * length})}])

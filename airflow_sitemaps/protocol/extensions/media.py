@@ -159,7 +159,7 @@ def _relation(record: FieldReader, name: str, members: str, pattern: re.Pattern[
     for part in parts:
         relationship = part.raw("relationship")
         listed = part.raw(members)
-        value = None if listed is None else _joined(listed)
+        value = None if part.values.get(members) is None else _joined(listed)  # an empty list is a value
         if name == "restriction" and value is not None and value.isascii() and value != value.upper():
             part.fault(members, f"{shown(value)} is written in capitals")
             value = value.upper()
