@@ -153,6 +153,9 @@ MESSAGE_CHARACTERS: Final = 500
 
 SECRET_NAMES: Final = re.compile("pass|pwd|token|secret|key|credential|sig", re.IGNORECASE)
 
+PASSING_STATES: Final = ("08", "40", "53", "55P03", "57", "58")
+PASSING_NUMBERS: Final = {1205, 1213, 1317, 1969, 3024, *range(2000, 2100)}  # of MySQL and MariaDB
+
 FOREIGN: Final = (pa.ArrowException, OverflowError, UnicodeError, OSError)
 """Errors that drivers raise besides those of PEP 249: of Arrow's streams, of values that no type holds, of sockets."""
 
@@ -163,17 +166,34 @@ def translated(
 ) -> Iterator[None]:
     """Translate a driver's errors into errors that name the step and hide the password.
 
-    A broken connection always raises ``SourceError``. ``more`` are errors of a driver that the engine does not use.
+    A client of HTTP (Trino, BigQuery) raises errors of its package that are none of PEP 249. An error that passes always raises ``SourceError``. ``more`` are errors of a driver that the engine does not use.
     """
     try:
         yield
     except SitemapError:
         raise
     except exc.DBAPIError as error:
-        kind = SourceError if error.connection_invalidated else error_type
+        kind = SourceError if is_passing(error) else error_type
         raise kind(f"{what}: {redacted(engine, error.orig)}") from None
-    except (exc.SQLAlchemyError, *_driver_errors(engine.dialect.loaded_dbapi), *more, *FOREIGN) as error:
+    except Exception as error:
+        dbapi = engine.dialect.loaded_dbapi
+        kinds = (exc.SQLAlchemyError, *_driver_errors(dbapi), *more, *FOREIGN)
+        if not isinstance(error, kinds) and _package(type(error).__module__) != _package(dbapi.__name__):
+            raise
         raise error_type(f"{what}: {redacted(engine, error)}") from None
+
+
+def is_passing(error: exc.DBAPIError) -> bool:
+    """Return whether a retry may help: after a broken connection, a time-out, a deadlock or a shutdown."""
+    if error.connection_invalidated or isinstance(getattr(error.orig, "__context__", None), OSError):
+        return True
+    state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None) or ""
+    number = next(iter(getattr(error.orig, "args", ())), None)
+    return str(state).startswith(PASSING_STATES) or number in PASSING_NUMBERS
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _driver_errors(dbapi: Any) -> tuple[type[Exception], ...]:

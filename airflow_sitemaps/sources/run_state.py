@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
-from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.sources.driver import WAIT_BOUND, guarded, literal, translated
 from airflow_sitemaps.sources.queries.relation import Relation
 from airflow_sitemaps.sources.user_texts import NamePart, name_parts, written_name
@@ -170,7 +170,7 @@ class StoredRows:
             with self._writing("creating the index of the stored rows") as connection:
                 sql = self._dialect.create_index(quote(f"{name}_k"), self._qualified(name), ordered)
                 connection.execute(sa.text(sql))
-        except SourceConfigurationError as error:
+        except (SourceConfigurationError, SourceError) as error:
             log.info("%s; the rows are read without it", error)
 
     def _qualified(self, name: str) -> str:

@@ -306,7 +306,8 @@ def address(url: sa.URL) -> str:
     url = url.set(drivername="postgresql")
     if url.host and url.host.startswith("/"):
         url = url.set(host="").update_query_dict({"host": url.host})
-    return url.render_as_string(hide_password=False)
+    place, mark, options = url.render_as_string(hide_password=False).partition("?")
+    return place + mark + options.replace("+", "%20")  # which libpq does not read as a space
 
 
 def _adbc_connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> Any | None:

@@ -18,6 +18,7 @@ from airflow_sitemaps.shards.ranges import PATIENT
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import NUMBERS, Column, ColumnMapping, Kind, Output
 from airflow_sitemaps.sources.dialects.value_sql import ascending
+from airflow_sitemaps.sources.driver import is_passing
 from airflow_sitemaps.sources.queries import groups
 from airflow_sitemaps.sources.queries.key_spans import KeySpan, bucket_number, span_condition
 from airflow_sitemaps.sources.queries.relation import Relation
@@ -201,7 +202,7 @@ def columns_of(
     try:
         described = _described(connection, dialect, relation, names)
     except exc.DBAPIError as error:
-        if error.connection_invalidated:
+        if is_passing(error):
             raise
         raise SourceConfigurationError(_no_relation(connection, dialect, relation, name, error)) from None
     except (OverflowError, UnicodeError) as error:  # of the driver, which binds the values before it asks the database
