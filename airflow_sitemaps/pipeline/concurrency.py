@@ -64,11 +64,13 @@ class Prefetch(Generic[T]):
         self._thread.start()
         return self._take()
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if _inline.get():
             self._close()
             return
         self._stop.set()
+        if kind is not None and not issubclass(kind, Exception):
+            return  # a time limit or a signal ends the task, and the thread may wait for the database
         while self._thread.is_alive():
             try:
                 self._queue.get(timeout=0.05)
