@@ -329,7 +329,7 @@ def _section(
     if plan is not None:
         done = (each for each in plan.actions if each.reason and each.kind.value not in ("keep", "empty"))
         fields |= {"reasons": dict(Counter(action.reason for action in done)), "drift": plan.drift}
-        if plan.ledger is not None and plan.ledger.dates is not None:
+        if plan.ledger is not None and plan.ledger.dates is not None and after != before:
             changed = sum(p.changed for receipt in receipts for pieces in receipt.pieces.values() for p in pieces)
             fields["lastmods_kept" if plan.ledger.dates.keep else "lastmods_moved"] = changed
     return SectionReport(

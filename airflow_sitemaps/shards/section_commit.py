@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -247,9 +248,13 @@ class ShardBuilder:
                     f"section {self.plan.name!r}, {action.range}: the receipt is missing; clear the task of its batch to write it again"
                 )
             alone = len(pieces) == 1
+            # What a change log named may be missing on a replica that lags, and the log does not name it twice.
+            by_log = self.plan.known is not None and self.plan.known.position is not None
+            lags = by_log and not reduce(Digest.__add__, (p.digest for p in pieces)).same_rows(action.digest)
             for number, piece in enumerate(pieces):
                 keeps_name = number == 0 and (alone or piece.same)
-                yield self._written(piece, action, carried, keeps_name=keeps_name)
+                shard = self._written(piece, action, carried, keeps_name=keeps_name)
+                yield replace(shard, dirty_since=self.facts.now) if lags else shard
 
     def _carried(self, action: RangeAction) -> Shard | None:
         if action.carries is None or self.old is None:
@@ -275,13 +280,14 @@ class ShardBuilder:
             return None
         if file is None and piece.xml_sha256 in self._leaving:
             return self._leaving.pop(piece.xml_sha256)
+        ledger = self.plan.ledger  # whose time is the database's, and may be later
         fresh = PublicFile(
             name=file.name if file is not None else self._allocate(),
             body=piece.body,
             xml_sha256=piece.xml_sha256,
             xml_byte_size=piece.xml_byte_size,
             byte_size=piece.byte_size,
-            modified_at=self.facts.now,
+            modified_at=max(self.facts.now, ledger.at) if ledger is not None and ledger.dates else self.facts.now,
         )
         if file is None:
             return fresh

@@ -10,13 +10,19 @@ from typing import Any
 import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Observed, Section, Sitemap, SqlSource
-from airflow_sitemaps.errors import ConfigurationError, GuardError, RequestError, SourceConfigurationError
+from airflow_sitemaps.errors import (
+    ConfigurationError,
+    GuardError,
+    PartlyPublishedError,
+    RequestError,
+    SourceConfigurationError,
+)
 from airflow_sitemaps.pipeline import build, rollback, stages
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.protocol import feeds
 from airflow_sitemaps.protocol.columnar import batch
-from airflow_sitemaps.testing import MemorySourceConfig
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.ledger.parts import lines, manifest_of, parts_read
 from tests.support.environment import BASE, World, row
 
@@ -53,6 +59,57 @@ def test_a_first_build_has_no_dates_and_a_later_one_dates_what_changed_and_what_
     assert world.build().result == "unchanged"
     assert world.build(full=True).result == "unchanged"
     assert world.public() == before
+
+
+def test_the_lastmod_in_the_index_is_not_older_than_the_dates_in_the_file():
+    """The dates have the database's time, which may be later than the worker's."""
+    rows, store, clock = [row(key, title="t", born=None) for key in range(12)], MemoryStore(base_url=BASE), FakeClock()
+    source = MemorySourceConfig(rows, lastmod=Observed("title"), clock=lambda: clock.now() + timedelta(seconds=5))
+    sitemap = Sitemap(store, [Section("pages", source)])
+    build(sitemap, clock=clock)
+    rows[3]["title"] = "another"
+    clock.advance(HOUR)
+    build(sitemap, clock=clock)
+    (newest,) = {entries[0][0] for entries in crawl(store.open()).entries().values()} - {None}
+    assert newest in crawl(store.open()).lastmods.values()
+
+
+def test_a_report_counts_no_dates_of_a_section_that_is_refused():
+    rows = {name: [row(key, title="t", born=None) for key in range(1_200)] for name in ("pages", "posts")}
+    for each in rows["posts"]:
+        each["loc"] = each["loc"].replace("/p/", "/q/")
+    store, clock = MemoryStore(base_url=BASE), FakeClock()
+
+    def built() -> None:
+        clock.advance(HOUR)
+        sections = [
+            Section(name, MemorySourceConfig(rows[name], lastmod=Observed("title"), clock=clock.now)) for name in rows
+        ]
+        build(Sitemap(store, sections), clock=clock)
+
+    built()
+    for each in [*rows["pages"], rows["posts"][0]]:
+        each["title"] = "another"
+    with pytest.raises(PartlyPublishedError, match="1,200 of 1,200 URLs changed") as partly:
+        built()
+    assert {name: each.lastmods_moved for name, each in partly.value.report.sections.items()} == {
+        "pages": 0,
+        "posts": 1,
+    }
+
+
+def test_a_section_under_a_new_name_begins_without_dates_and_the_plan_warns():
+    rows, store, clock = [row(key, title="t", born=None) for key in range(12)], MemoryStore(base_url=BASE), FakeClock()
+
+    def built(name: str, *retired: str) -> tuple[str, ...]:
+        clock.advance(HOUR)
+        source = MemorySourceConfig(rows, lastmod=Observed("title"), clock=clock.now)
+        return build(Sitemap(store, [Section(name, source)], retired=retired), clock=clock).warnings
+
+    assert built("pages") == ()
+    (warning,) = built("goods", "pages")
+    assert "section 'goods' begins without observed dates: those of a retired section (pages)" in warning
+    assert built("goods", "pages") == ()
 
 
 def test_a_change_of_another_column_moves_no_date():

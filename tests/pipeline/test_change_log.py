@@ -196,6 +196,27 @@ def test_changes_between_reading_and_survey_are_read_again(table: Table) -> None
     assert table.is_right()
 
 
+@pytest.mark.parametrize("others", [False, True])
+def test_a_change_that_the_replica_of_a_writing_task_lacks_is_found_later(table: Table, others: bool) -> None:
+    world, old = table.world, dict(table.world.rows[7])
+    table.change(7, 0.9)
+    if others:
+        table.change(50, 0.3)
+    planned = stages.plan(world.sitemap(), clock=world.clock)
+    new = dict(world.rows[7])
+    world.rows[7].update(old)
+    keys = [
+        stages.write(world.sitemap(), planned.key or "", batch.number, clock=world.clock).receipt_key
+        for batch in planned.plan.batches
+    ]
+    stages.publish(world.sitemap(), planned.key or "", keys, clock=world.clock)
+    world.rows[7].update(new)
+    assert table.build().result == "published"
+    assert crawl(world.store).entries()[new["loc"]][0][2] == "0.9"
+    assert table.build().result == "unchanged"
+    assert not table.is_surveyed
+
+
 def test_another_configuration_reads_everything(table: Table) -> None:
     table.world.settings["rules"] = {"lastmod-future": "keep"}
     assert table.build().rows_read == 100

@@ -60,7 +60,7 @@ def plan_section(context: SectionContext, shared: SharedSurveys | None) -> Secti
         null_key_samples=survey.null_key_samples,
         known=narrowed.with_ages(before, actions),
         survey_note=narrowed.note,
-        warnings=(*narrowed.warnings, *_begins_again(context, fresh)),
+        warnings=(*narrowed.warnings, *_begins_again(context, fresh), *_begins_empty(context)),
         state=source.state,
         scan=source.scan_estimate(),
         refresh=_differs(before, actions, survey, configuration, source),
@@ -79,6 +79,17 @@ def _begins_again(context: SectionContext, fresh: str) -> tuple[str, ...]:
         f"a writing task compares at most {MOST_JOINED:,} URLs with all that were listed before"
     )
     return (text,)
+
+
+def _begins_empty(context: SectionContext) -> tuple[str, ...]:
+    """Return a warning if a new section has observed dates and may be a retired one under another name, or none."""
+    manifest, name = context.manifest, context.section.name
+    if not context.section.observed or manifest is None or name in manifest.serials:
+        return ()
+    retired = (manifest.sections.get(each) for each in context.sitemap.retired)
+    dated = [section.name for section in retired if section is not None and section.dated_at is not None]
+    text = f"section {name!r} begins without observed dates: those of a retired section ({', '.join(dated)}) are not taken over"
+    return (text,) if dated else ()
 
 
 def _ledger(context: SectionContext, fresh: str, renamed: str) -> LedgerPlan | None:
