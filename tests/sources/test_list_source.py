@@ -82,6 +82,16 @@ def test_a_wrong_list_is_refused_when_it_is_made(pages: Any, said: str) -> None:
         ListSource(pages)
 
 
+def test_a_character_that_json_escapes_as_two_is_read_from_yaml(tmp_path: Path) -> None:
+    file = tmp_path / "pages.yaml"
+    file.write_text('["https://www.example.com/\\ud83d\\ude00"]')
+    assert build(sitemap(tmp_path, ListSource(file=str(file)))).urls == 1
+    assert urls(tmp_path / "site") == [f"{URL}%F0%9F%98%80"]
+    file.write_text('["https://www.example.com/\\ud83d"]')
+    with pytest.raises(SourceConfigurationError, match=r"entry 1: a text holds half of a surrogate pair"):
+        build(sitemap(tmp_path, ListSource(file=str(file))))
+
+
 def test_a_file_is_named_by_a_text() -> None:
     with pytest.raises(SourceConfigurationError, match=r"or file='pages\.csv'"):
         ListSource(file=Path("pages.csv"))  # type: ignore[arg-type]

@@ -77,8 +77,7 @@ def test_an_estimate_that_fails_leaves_the_survey_as_it_is(caplog: pytest.LogCap
         expected = source.survey(WHOLE)
         patch.setattr(PostgreSQL, "estimates_scans", True)
         patch.setattr(PostgreSQL, "scanned_bytes", broken)
-        with source.snapshot():
-            assert source.survey(WHOLE) == expected
+        assert source.survey(WHOLE) == expected
     assert "the database cannot estimate what the survey will scan" in caplog.text
     assert "division by zero" in caplog.text
 
