@@ -124,7 +124,7 @@ def _written(
         try:
             written = write(sitemap, planned.key, batch.number, clock=clock, progress=progress)
         except OF_ONE_SECTION as error:
-            if sitemap.on_section_failure == "fail_all":
+            if planned.plan.fails_all(sitemap.on_section_failure):
                 raise
             errors[batch.section] = error
             log.error("section %s: %s: %s", batch.section, type(error).__name__, error)
@@ -217,9 +217,10 @@ def plan(
         _discard(sitemap, run_plan)
         return Planned(plan=run_plan, key=None)
     asked = to_ask(manifest, run_plan.refusals, run_plan.created_at) if request.asks else {}
-    if run_plan.refusals and (sitemap.on_section_failure == "fail_all" or not (run_plan.changes or asked)):
+    fails_all = run_plan.fails_all(sitemap.on_section_failure)
+    if run_plan.refusals and (fails_all or not (run_plan.changes or asked)):
         refused = GuardError(refusal_text(run_plan.refusals), run_plan.refusals, run=run_plan.run)
-        if sitemap.on_section_failure == "publish_others":
+        if not fails_all:
             refused.sections = tuple(sorted(run_plan.refused.keys() | {each.section for each in run_plan.failures}))
         _discard(sitemap, run_plan)
         opened.state.write_plan(run_plan)  # for the pages, which show what the run would change
@@ -288,7 +289,7 @@ def publish(
     state = opened.state
     run_plan, stored_at = state.stored_plan(plan_key)
     receipts = list(mapped(state.read_receipt, receipts_of(run_plan.run, receipt_keys), "sitemap-receipts"))
-    if unwritten is not None and sitemap.on_section_failure == "publish_others":
+    if unwritten is not None and not run_plan.fails_all(sitemap.on_section_failure):
         others = (f for f in unwritten_sections(run_plan, receipts, unwritten) if f.section not in run_plan.refused)
         failures = (*failures, *others)
     left_out = {*(failure.section for failure in failures), *run_plan.refused}

@@ -350,6 +350,13 @@ class Plan(Record, frozen=True, kw_only=True):
         )
         return replace(self, retired=(), warnings=(*self.warnings, *stays))
 
+    def fails_all(self, policy: str) -> bool:
+        """Return whether a section that fails stops the others: by the sitemap's ``on_section_failure``, or in an adoption.
+
+        After an adoption without a state, the index lists only what the run writes, so a failed section would leave it.
+        """
+        return policy == "fail_all" or bool(self.adopted and not self.base_generation)
+
     @property
     def changes(self) -> bool:
         """Whether there is anything to publish."""

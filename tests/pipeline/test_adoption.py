@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
-from airflow_sitemaps.errors import GuardError, OwnershipError, PartlyPublishedError, SourceError
+from airflow_sitemaps.errors import GuardError, OwnershipError, SourceError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.adoption import adopt
+from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.identity import STATE_ID
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing import MemorySourceConfig, crawl
@@ -192,7 +193,8 @@ def test_an_adoption_by_a_pipeline_that_has_published_counts_the_other_pipelines
     assert build(first, adopt=True, allow=["adopt=1"]).urls == 100
 
 
-def test_after_an_adoption_without_a_section_its_old_names_are_not_given_to_new_files() -> None:
+def test_an_adoption_after_a_lost_state_publishes_all_sections_or_none() -> None:
+    """Else the index would no longer list the section that failed, and its observed dates would be lost."""
     store, down = MemoryStore(base_url=BASE), [False]
 
     def before(_operation: str) -> None:
@@ -207,10 +209,15 @@ def test_after_an_adoption_without_a_section_its_old_names_are_not_given_to_new_
     build(sitemap)
     store.state.objects.clear()
     down[0] = True
-    with pytest.raises(PartlyPublishedError):
-        build(sitemap, adopt=True, allow=["adopt"])
+    for call in (build, stages.plan):
+        arguments = {"adopt": True, "allow": ["adopt"]} if call is build else {"request": RunRequest(adopt=True)}
+        with pytest.raises(SourceError, match="down"):
+            call(sitemap, **arguments)
+    assert crawl(store.open()).locs() == {row(key)["loc"] for key in range(10)}
+    dry = stages.plan(sitemap, RunRequest(adopt=True, dry_run=True)).plan
+    assert ([each.section for each in dry.failures], [*dry.sections]) == (["posts"], ["pages"])
     down[0] = False
-    assert build(sitemap).urls == 10
+    assert build(sitemap, adopt=True).urls == 10
     assert {"pages-00002.xml.gz", "posts-00002.xml.gz"} <= store.public.objects.keys()
     assert crawl(store.open()).locs() == {row(key)["loc"] for key in range(10)}
 

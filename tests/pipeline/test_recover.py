@@ -56,6 +56,18 @@ def test_plan_never_promotes(interrupted: World, dry_run: bool) -> None:
     assert not planned.plan.sections["pages"].changes
 
 
+def test_a_lost_body_of_an_index_that_is_not_promoted_is_rendered_again(interrupted: World) -> None:
+    """No row is read for it, and the rows do not change."""
+    current = StateRepository(interrupted.store.state).current()
+    assert current is not None
+    (index,) = current.manifest.indexes
+    del interrupted.config.state.objects[index.body]
+    assert interrupted.build().result == "published"
+    assert promoted(interrupted)
+    assert row(50)["loc"] in interrupted.crawl().locs()
+    assert interrupted.build().result == "unchanged"
+
+
 def test_recover_finishes_the_promotion_once(interrupted: World) -> None:
     assert recover(interrupted.sitemap(), clock=interrupted.clock) == 2
     assert promoted(interrupted)

@@ -37,7 +37,7 @@ from airflow_sitemaps.shards.range_actions import make_batches
 from airflow_sitemaps.shards.url_sample import top_prefixes
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.ports import ObjectInfo
+    from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Section, Sitemap
 
@@ -90,7 +90,7 @@ def make_plan(
     # The error of the only section is raised, so that Airflow tries again, unless lost files are to be put again at once.
     is_alone = not surveyed.plans and len(surveyed.errors) == 1
     is_idle = not (plan.repairs_elsewhere or plan.index_drift) if is_alone else not (whole.refusals or plan.changes)
-    if surveyed.errors and is_idle:
+    if surveyed.errors and (is_idle or (plan.fails_all(sitemap.on_section_failure) and not request.dry_run)):
         error = next(iter(surveyed.errors.values()))
         error.sections = tuple(surveyed.errors)
         raise error
@@ -111,7 +111,7 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
         base_generation=manifest.generation if manifest is not None else 0,
         sections=plans,
         retired=retired,
-        index_drift=_index_drift(manifest, context.listing),
+        index_drift=_index_drift(store, manifest, context.listing),
         extras_due=commit_files.due(sitemap, manifest, now, plans)
         or are_to_change(sitemap, manifest)
         or has_new_headers
@@ -191,7 +191,7 @@ def _plan_one(run: RunContext, section: Section, surveyed: _Surveyed, shared: Sh
 
 def _publishable(sitemap: Sitemap, plan: Plan, request: RunRequest) -> Plan:
     """Return the plan without the sections that guards refuse, if the others are to be published."""
-    if request.dry_run or not plan.refusals or sitemap.on_section_failure == "fail_all":
+    if request.dry_run or not plan.refusals or plan.fails_all(sitemap.on_section_failure):
         return plan
     names = {refusal.section for refusal in plan.refusals}
     return replace(
@@ -228,11 +228,12 @@ def _rebuilt(request: RunRequest, manifest: Manifest | None) -> tuple[str, ...]:
     return tuple(names[name] for name in request.rebuild)
 
 
-def _index_drift(manifest: Manifest | None, listing: Mapping[str, ObjectInfo]) -> tuple[str, ...]:
-    """Return the names of index files and extra files that another program changed or deleted."""
+def _index_drift(store: Store, manifest: Manifest | None, listing: Mapping[str, ObjectInfo]) -> tuple[str, ...]:
+    """Return the names of index files and extra files that another program changed, or whose body is lost unpromoted."""
     files = (*manifest.indexes, *manifest.extras) if manifest is not None else ()
     promoted = {file.name: file.etag for file in files if file.etag is not None}
-    return tuple(name for name, etag in promoted.items() if name not in listing or listing[name].etag != etag)
+    lost = (file.name for file in files if file.etag is None and store.state.head(file.body) is None)
+    return (*(name for name, etag in promoted.items() if name not in listing or listing[name].etag != etag), *lost)
 
 
 def touched_warnings(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifest: Manifest | None) -> tuple[str, ...]:

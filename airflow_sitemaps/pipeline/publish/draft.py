@@ -58,7 +58,7 @@ def make_draft(
     """
     opened, given = canaries.opened, plan
     past: tuple[str, ...] = ()
-    sitemap, fails_all = opened.sitemap, opened.sitemap.on_section_failure == "fail_all"
+    sitemap, fails_all = opened.sitemap, plan.fails_all(opened.sitemap.on_section_failure)
     facts = commit_facts(opened, old, plan.adopted, stored_at)
     manifest = next_manifest(old, plan, receipts, facts)
     refusals = at_commit(opened, plan, receipts, old, manifest)
