@@ -189,15 +189,16 @@ class FeedEntry:
     title: str = ""
     description: str = ""
     media: tuple[FeedMedia, ...] = ()
+    timezone: str = "UTC"
 
     @property
     def moment(self) -> datetime:
-        """Time of the change; ``EPOCH`` if it is not known."""
-        return EPOCH if self.lastmod is None else lastmods.begins(self.lastmod)
+        """Time of the change, at which a date begins in ``timezone``; ``EPOCH`` if it is not known."""
+        return EPOCH if self.lastmod is None else lastmods.begins(self.lastmod, self.timezone)
 
 
-def feed_entry(entry: RecentEntry, texts: FeedText | None = None) -> FeedEntry:
-    """Convert a recent entry to an entry of a feed.
+def feed_entry(entry: RecentEntry, texts: FeedText | None = None, timezone: str = "UTC") -> FeedEntry:
+    """Convert a recent entry of a section with a time zone to an entry of a feed.
 
     Where ``texts`` are missing or empty, the title of the page's article or first video and the description of the
     video are used, and otherwise the URL is the title.
@@ -211,6 +212,7 @@ def feed_entry(entry: RecentEntry, texts: FeedText | None = None) -> FeedEntry:
     return FeedEntry(
         loc=html.unescape(entry.loc.decode()),
         lastmod=lastmods.parse(written),
+        timezone=timezone,
         title=given.title or next(filter(None, titles), ""),
         description=given.description or next(descriptions, ""),
         media=(

@@ -55,6 +55,13 @@ def test_our_own_cases(case: dict[str, Any]) -> None:
     assert not tally.dropped
 
 
+def test_a_bare_host_has_a_slash_where_it_is_a_page() -> None:
+    """A page's own alternate must be its ``loc``; an image keeps the address that its host knows."""
+    links, _ = made("alternates", [{"hreflang": "en", "href": "https://example.com"}])
+    assert 'href="https://example.com/"' in links
+    assert "<image:loc>https://example.com<" in made("images", ["https://example.com"])[0]
+
+
 @pytest.mark.skipif(not XSD.is_file(), reason="../shared/xsd is not here")
 def test_our_own_cases_pass_the_schemas() -> None:
     schema = etree.XMLSchema(etree.parse(str(XSD)))

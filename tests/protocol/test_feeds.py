@@ -103,6 +103,15 @@ def test_an_atom_entry_without_a_date_gets_one_that_is_no_news() -> None:
     assert b"pubDate" not in feeds.render("rss", CHANNEL, [feeds.FeedEntry(loc="https://example.com/")])
 
 
+def test_a_date_begins_at_midnight_of_the_sections_zone() -> None:
+    entry = feeds.RecentEntry(
+        loc=b"https://example.com/", element=b"<url><lastmod>2026-01-16</lastmod></url>",
+        moment=b"2026-01-16T00:00:00",
+    )  # fmt: skip
+    body = feeds.render("rss", CHANNEL, [feeds.feed_entry(entry, None, "Asia/Tokyo")])
+    assert b"<pubDate>Thu, 15 Jan 2026 15:00:00 +0000</pubDate>" in body
+
+
 def test_dates_are_english_whatever_the_locale() -> None:
     before = locale.setlocale(locale.LC_TIME)
     entry = feeds.FeedEntry(loc="https://example.com/", lastmod=date(2026, 3, 1))

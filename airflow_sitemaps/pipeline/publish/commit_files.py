@@ -298,8 +298,13 @@ def _contents(
     if sitemap.recent is not None and entries:
         yield RECENT, feeds.recent_urlset(entries)
     titled = _titled(sitemap)
+    zones = {section.name: section.source.timezone for section in sitemap.sections}
     listed = [
-        feeds.feed_entry(entry, texts.get(html.unescape(entry.loc.decode())) if entry.section in titled else None)
+        feeds.feed_entry(
+            entry,
+            texts.get(html.unescape(entry.loc.decode())) if entry.section in titled else None,
+            zones.get(entry.section, "UTC"),
+        )
         for entry in (entries[: feeds.FEED_ENTRIES] if sitemap.feeds else ())
     ]
     for style in sitemap.feeds:

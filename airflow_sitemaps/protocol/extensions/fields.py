@@ -103,11 +103,11 @@ class Addresses:
     context: RowContext
     fixed: list[str] = field(default_factory=list)
 
-    def normalise(self, raw: str) -> tuple[str | None, str | None]:
+    def normalise(self, raw: str, *, is_page: bool = False) -> tuple[str | None, str | None]:
         """Return the normal form of a URL, or None and the description of its fault.
 
         A faulty URL is repaired if the verdict of its rule is ``repair`` or ``keep``. Otherwise it is refused. A bare
-        ``https://host`` gets no slash, because readers compare the URL as given.
+        ``https://host`` gets a slash as a ``loc`` does if it ``is_page``; else readers compare the URL as given.
         """
         if is_clean(raw):
             return raw, None
@@ -121,7 +121,7 @@ class Addresses:
                 return None, f"breaks {rule} ({RULES[rule].text})"
             self.fixed.append(rule)
         bare = raw.strip(WHITE)
-        return (bare if reading.loc == bare + "/" else reading.loc), None
+        return (bare if reading.loc == bare + "/" and not is_page else reading.loc), None
 
     def date(self, raw: str) -> str | None:
         """Return the date or date-time to write, or None if it is not valid. Without a zone, the section's zone applies."""
@@ -202,12 +202,12 @@ class FieldReader:
         value = self.plain(name, limit=limit)
         return None if value is None else escape(value)
 
-    def url(self, name: str) -> str | None:
+    def url(self, name: str, *, is_page: bool = False) -> str | None:
         """Return an unescaped absolute http(s) URL of any host, normalised like a ``loc``."""
         value = self._string(name, "a URL")
         if value is None:
             return None
-        address, fault = self.addresses.normalise(value)
+        address, fault = self.addresses.normalise(value, is_page=is_page)
         if fault:
             self.fault(name, f"{fault}: {shown(value)}")
         return address

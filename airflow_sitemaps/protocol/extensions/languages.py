@@ -162,7 +162,7 @@ def _link(record: FieldReader, seen: set[tuple[str, str]]) -> str:
         media, language = record.plain("media"), _language(record)
         if language is None and media is None:
             raise record.unusable("it has neither hreflang nor media")
-        href = record.required("href", record.url("href"))
+        href = record.required("href", record.url("href", is_page=True))
         key = ((language or "").lower(), media or "")
         if key in seen:
             raise record.unusable(f"hreflang {language!r} is given twice")
