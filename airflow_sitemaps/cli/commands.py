@@ -322,6 +322,7 @@ def _plan_document(made: Plan, lines: list[str]) -> dict[str, Any]:
         "retired": list(made.retired),
         "warnings": list(made.warnings),
         "refusals": [{**asdict(refusal), "permit": refusal.permit} for refusal in made.refusals],
+        "failures": [{"section": f.section, "error": f.error, "message": f.message} for f in made.failures],
         "checks": [asdict(check) for check in made.checks],
         "explanation": lines,
     }

@@ -6,7 +6,8 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,22 +28,46 @@ class TargetError(ConfigurationError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A sitemap of a file, with the defaults of the params of the DAGs in the file that publish it."""
+    """A sitemap of a file, with the params (``ParamsDict``) of the DAGs in the file that publish it."""
 
     sitemap: Sitemap
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Any = field(default_factory=dict)
 
     def params_with(self, given: Iterable[tuple[str, str]]) -> dict[str, Any]:
-        """Return the params with values of the command line. JSON is parsed; where the default is a text, only quotes."""
-        return {**self.params, **{name: _parsed(text, self.params.get(name)) for name, text in given}}
+        """Return the params with values of the command line. JSON is parsed; where the default is a text, only quotes.
+
+        Raises:
+            TargetError: The DAG has no such param, or the value does not fit it.
+        """
+        if not self.params:
+            return {name: _parsed(name, text, None) for name, text in given}
+        defaults, values = self.params.dump(), dict(given)
+        if unknown := sorted(values.keys() - defaults.keys()):
+            raise TargetError(f"--param {unknown[0]}: the DAG has no such param; it has {', '.join(defaults)}")
+        params = {}
+        for name, default in defaults.items():
+            value = (_parsed(name, values[name], default),) if name in values else ()
+            try:
+                params[name] = copy(self.params.get_param(name)).resolve(*value)
+            except (
+                ValueError
+            ) as error:  # Airflow's ParamValidationError, in which lines of jsonschema follow the reason
+                reason = str(error).partition("\n")[0]
+                raise TargetError(f"--param {name}: {reason}. Give {name}=VALUE that fits the DAG's params") from None
+        return params
 
 
-def _parsed(text: str, default: Any) -> Any:
+def _parsed(name: str, text: str, default: Any) -> Any:
+    """Return a value: JSON or a text. Where the default is a text it is one, and where it is a flag, true or false."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        return text
-    return text if isinstance(default, str) and not isinstance(value, str) else value
+        value = text
+    if isinstance(default, str):
+        return value if isinstance(value, str) else text
+    if isinstance(default, bool) and not isinstance(value, bool):
+        raise TargetError(f"--param {name}={text}: give true or false, like the DAG's default {json.dumps(default)}")
+    return value
 
 
 def load_target(target: str) -> Target:
@@ -63,10 +88,11 @@ def load(target: str) -> Target:
     if not isinstance(sitemap, Sitemap):
         what = "has no such name" if sitemap is None else f"holds a {type(sitemap).__name__} there, not a Sitemap"
         raise TargetError(f"{target!r}: {file} {what}")
-    params: dict[str, Any] = {}
+    params: Any = {}
     for dag in dags:
         if any(getattr(operator_of(task), "sitemap", None) is sitemap for task in dag.tasks):
-            params |= dag.params.dump()
+            params = copy(params) if params else type(dag.params)()
+            params.update(dag.params)
     return Target(sitemap, params)
 
 
@@ -107,7 +133,7 @@ def load_dag(target: str) -> Target:
     dag = next((dag for dag in dags if dag.dag_id == dag_id), None)
     if dag is None:
         raise TargetError(f"DAG {dag_id!r} is no longer defined in its file")
-    return Target(_sitemap_of(dag, group_id), dag.params.dump())
+    return Target(_sitemap_of(dag, group_id), dag.params)
 
 
 def sitemaps_of(dag: Any) -> dict[str, Sitemap]:

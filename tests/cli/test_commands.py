@@ -214,9 +214,16 @@ def test_adopt_explains_and_then_takes_over(shop: Shop) -> None:
     assert "nothing public was changed" in shop.shell("adopt", shop.target)[1]
     assert "sitemapindex xmlns" in index.read_text()
     shop.execute("ALTER TABLE pages RENAME TO elsewhere")
-    assert shop.json("adopt", shop.target, "--yes", status=1)["result"] == "partly_published"
+    for arguments in (["--yes"], []):
+        assert shop.json("adopt", shop.target, *arguments, status=1)["error"]["type"] == "SourceConfigurationError"
     shop.execute("ALTER TABLE elsewhere RENAME TO pages")
-    assert shop.json("build", shop.target)["urls"] == 26
+    assert shop.json("adopt", shop.target, "--yes")["urls"] == 26
+
+
+def test_a_plan_names_the_sections_that_fail(shop: Shop) -> None:
+    shop.execute("ALTER TABLE pages RENAME TO elsewhere")
+    (failure,) = shop.json("plan", shop.target, status=1)["failures"]
+    assert (failure["section"], failure["error"]) == ("pages", "SourceConfigurationError")
 
 
 @pytest.mark.parametrize(
@@ -403,6 +410,26 @@ def test_a_param_that_is_a_text_keeps_its_form(shop: Shop, default: Any, given: 
 
     assert shop.json("find", shop.target, f"/{listed}")["listed"] is True
     assert shop.json("find", shop.target, f"/{listed}", "--source", "--param", f"version={given}")["listed"] is True
+
+
+@pytest.mark.parametrize(
+    ("param", "given", "said"),
+    [
+        ("Param(type='integer')", (), "--param version: No value passed"),
+        ("Param(5, type='integer')", ("--param", "version=abc"), "--param version: 'abc' is not of type 'integer'"),
+        (
+            "True",
+            ("--param", "version=False"),
+            "--param version=False: give true or false, like the DAG's default true",
+        ),
+        ("5", ("--param", "versoin=6"), "--param versoin: the DAG has no such param; it has version"),
+    ],
+)
+def test_a_param_that_does_not_fit_is_wrong_use(shop: Shop, param: str, given: tuple[str, ...], said: str) -> None:
+    text = PARAMS.format(site=str(shop.site), default=0)
+    shop.file.write_text(text.replace("Param(0)", param))
+    status, _, err = shop.shell("build", shop.target, *given)
+    assert (status, said in err) == (2, True), err
 
 
 def test_verify_reads_what_was_published_and_names_what_is_wrong(shop: Shop) -> None:
