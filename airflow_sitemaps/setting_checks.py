@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_sitemaps.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 LONGEST = timedelta(days=36_500)
 """A hundred years: longer durations lead to times that a ``datetime`` cannot hold."""
@@ -42,6 +45,18 @@ def duration(where: str, name: str, value: object, *, positive: bool = False) ->
     if not isinstance(value, timedelta) or not zero <= value <= LONGEST or (positive and value == zero):
         limit = "above zero" if positive else "of at least zero"
         _refuse(where, name, value, f"a timedelta {limit} and at most {LONGEST.days:,} days, like timedelta(days=2)")
+
+
+def loaded(entry: EntryPoint) -> Any:
+    """Load what an entry point names. Refuse one that cannot be imported, and name its distribution."""
+    try:
+        return entry.load()
+    except (ImportError, AttributeError) as error:
+        owner = "" if entry.dist is None else f" of the distribution {entry.dist.name!r}"
+        raise ConfigurationError(
+            f"the entry point {entry.name!r} of {entry.group!r}{owner} cannot be loaded from {entry.value!r}: "
+            f"{type(error).__name__}: {error}. Install another release of that distribution, or what it needs"
+        ) from error
 
 
 def texts(where: str, name: str, value: object) -> None:

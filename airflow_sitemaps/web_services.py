@@ -14,6 +14,7 @@ from functools import partial
 from math import inf
 from typing import Any, Final, Protocol
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, TransientError
 from airflow_sitemaps.http import USER_AGENT, AccessError, AccessRules, Fetched, FetchError, HttpClient
 from airflow_sitemaps.http.page_judge import MAX_PAGE_BYTE_SIZE, PAGE_WAIT_S
@@ -260,6 +261,13 @@ class Website:
     user_agent: str = USER_AGENT
     allow_http: bool = False
     allow_private: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("allow_http", "allow_private"):
+            setting_checks.flag("Website", name, getattr(self, name))
+        setting_checks.instance("Website", "user_agent", self.user_agent, str)
+        if self.conn_id is not None:
+            setting_checks.instance("Website", "conn_id", self.conn_id, str)
 
     def fetcher(self, address: str) -> HttpClient:
         """Return a client that sends what the connection holds to the host of an address.

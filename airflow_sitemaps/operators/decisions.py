@@ -75,9 +75,8 @@ class Approval:
 
     def __post_init__(self) -> None:
         setting_checks.duration("Approval", "timeout", self.timeout, positive=True)
-        if isinstance(self.assigned_users, (str, bytes)) or not all(
-            isinstance(user, dict) and user.keys() == {"id", "name"} for user in self.assigned_users
-        ):
+        users = self.assigned_users if isinstance(self.assigned_users, (list, tuple)) else (None,)
+        if not all(isinstance(user, dict) and user.keys() == {"id", "name"} for user in users):
             raise ConfigurationError(
                 f"Approval: assigned_users={self.assigned_users!r}; give a list of users, like "
                 '[{"id": "1", "name": "ada"}]'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -94,14 +94,6 @@ class Source(Protocol):
     def state(self) -> str:
         """The state of the data that every query reads, for ``SourceConfig.at``; empty for the present."""
         return ""
-
-    def snapshot(self) -> AbstractContextManager[None]:
-        """Answer every query except ``read`` and ``rank`` from one snapshot of the data until the context ends.
-
-        Some databases have no snapshot over several statements: Snowflake, BigQuery, Databricks, Trino and
-        ClickHouse. They answer each query from the data as it is at that moment.
-        """
-        return nullcontext()
 
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
         """Compute the keys at which to cut a range into pieces of limited size.

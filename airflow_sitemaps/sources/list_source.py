@@ -129,14 +129,22 @@ def _entry(page: object, where: str) -> Entry:
         raise SourceConfigurationError(
             f"{where}: loc={loc!r}: give a URL that begins with '/', 'https://' or 'http://'"
         )
-    return Entry(loc, **{name: _text(values.get(name)) for name in FIELDS})
+    try:
+        return Entry(_whole(loc), **{name: _text(values.get(name)) for name in FIELDS})
+    except UnicodeError as error:
+        raise SourceConfigurationError(f"{where}: a text holds half of a surrogate pair: {error}") from None
 
 
 def _text(value: object) -> str | None:
     """Return a value as text, or None if it is missing. CSV writes a missing value as an empty text."""
     if value is None or value == "":
         return None
-    return value.isoformat() if isinstance(value, date) else str(value)
+    return value.isoformat() if isinstance(value, date) else _whole(str(value))
+
+
+def _whole(text: str) -> str:
+    """Join surrogate pairs, which YAML keeps apart where JSON's escapes write a character beyond the first 65,536."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def _read(file: str, where: str) -> list[object]:

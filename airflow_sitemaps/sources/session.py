@@ -18,7 +18,7 @@ from sqlalchemy import exc
 from airflow_sitemaps.errors import RefusedError, SourceConfigurationError, SourceError
 from airflow_sitemaps.ports import SiblingSurvey
 from airflow_sitemaps.quantities import size
-from airflow_sitemaps.sources.driver import WAIT_BOUND, labelled, redacted, translated
+from airflow_sitemaps.sources.driver import WAIT_BOUND, labelled, redacted
 from airflow_sitemaps.sources.queries import boundaries, key_spans, siblings, survey
 from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader, columns_of, rows_statement
 from airflow_sitemaps.sources.queries.relation import Relation, is_fixed
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class SqlSession:
-    """The ``Source`` of a ``SqlSource``. Each query is one read-only transaction, unless ``snapshot`` is open."""
+    """The ``Source`` of a ``SqlSource``. Each question is one read-only transaction."""
 
     def __init__(
         self, *, engine: sa.Engine, context: QueryContext, arrow: bool = True, max_scan_bytes: int | None = None,
@@ -56,32 +56,15 @@ class SqlSession:
         self.change_log = change_log
         self.digest_kind = context.dialect.digest_kind
         self.key_kinds: Sequence[str] = [column.description() for column in context.mapping.key]
-        self._snapshot: sa.Connection | None = None
         self._state = state
         self.state = "" if state is None else str(state)
         self._meter = ScanMeter(context, max_scan_bytes)
         self._surveyed: frozenset[str] = frozenset()  # siblings whose conditions the database has accepted
 
     @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Open a snapshot as ``ports.Source`` defines it. Without one, each statement sees the data of its own time."""
-        what = f"{self.context.name}: opening a snapshot"
-        with ExitStack() as stack:
-            with waiting(what, WAIT_BOUND):
-                self._snapshot = stack.enter_context(self.context.dialect.transaction(self.engine, what))
-            try:
-                yield
-            finally:
-                self._snapshot = None
-
-    @contextmanager
     def transaction(self, doing: str) -> Iterator[sa.Connection]:
-        """Yield the snapshot's connection, or one in its own transaction. Errors name the step."""
+        """Yield a connection in its own transaction. Errors name the step."""
         what = f"{self.context.name}: {doing}"
-        if self._snapshot is not None:
-            with translated(self.engine, f"{what} failed", SourceError), waiting(what, WAIT_BOUND):
-                yield self._snapshot
-            return
         with waiting(what, WAIT_BOUND), self.context.dialect.transaction(self.engine, what) as connection:
             yield connection
 
@@ -107,9 +90,7 @@ class SqlSession:
     def rank(self, keys: Sequence[Key]) -> Sequence[int] | None:
         if not keys:
             return []
-        # A transaction of its own: a key that the database refuses would end the snapshot's.
-        what = f"{self.context.name}: ordering keys"
-        with waiting(what, WAIT_BOUND), self.context.dialect.transaction(self.engine, what) as connection:
+        with self.transaction("ordering keys") as connection:
             try:
                 return boundaries.rank(self.context, connection, keys)
             except REFUSALS as error:

@@ -162,7 +162,7 @@ class SourceSettings(EntryColumns):
             "give a list of one or more different columns": isinstance(self.page, str) or not are_columns(self.page),
             "Observed(…) names the columns that make the page. Omit page=": bool(self.observed),
             "give lastmod= too, the column of dates that is compared with these": self.lastmod is None,
-            "leave out the column of lastmod=, which is compared with the others": self.lastmod in self.page,
+            "leave out the column of lastmod=, which is compared with the others": self.lastmod in list(self.page),
         }
         if self.page and (advice := next((text for text, is_wrong in faults.items() if is_wrong), "")):
             raise self._refusal("page", advice)

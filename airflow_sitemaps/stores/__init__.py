@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Final
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -55,5 +56,5 @@ def open_area(url: str, conn_id: str | None) -> ObjectStore:
             f"{url!r}: no store has the scheme {scheme_of(url)!r}. The schemes are {', '.join(schemes)}; install "
             f"the distribution that registers it in the entry points {GROUP!r}"
         )
-    opened: ObjectStore = entry.load()(url, conn_id)
+    opened: ObjectStore = setting_checks.loaded(entry)(url, conn_id)
     return opened

@@ -52,7 +52,7 @@ class StoreSettings:
     def __post_init__(self) -> None:
         where = self._named()
         self.base_url = checked_base_url(self.base_url, where=where)
-        if not INDEX_NAME.fullmatch(self.index_name):
+        if not isinstance(self.index_name, str) or not INDEX_NAME.fullmatch(self.index_name):
             raise ConfigurationError(
                 f"{where}: index_name={self.index_name!r} must be a plain file name ending in '.xml' or '.xml.gz', "
                 "like 'sitemap.xml'"

@@ -8,11 +8,13 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.setting_checks import loaded
 from airflow_sitemaps.stores import open_area
 
 ATTIC = Path(__file__).parent / "attic"
@@ -69,6 +71,13 @@ def test_a_sitemap_is_built_with_a_third_partys_store_and_database(site_packages
         "console": "https://attic.example/shop",
         "manifest": True,
     }
+
+
+@pytest.mark.parametrize("value", ["nowhere:Store", "json:Store", "json:loads.nothing"])
+def test_an_entry_point_that_cannot_be_loaded_is_named(value: str) -> None:
+    entry = EntryPoint(name="oss", value=value, group="airflow_sitemaps.stores")
+    with pytest.raises(ConfigurationError, match=rf"entry point 'oss' of 'airflow_sitemaps.stores' .* from '{value}'"):
+        loaded(entry)
 
 
 def test_an_unknown_scheme_names_the_known_ones() -> None:

@@ -186,6 +186,7 @@ def test_sums_have_the_newest_samples_first_and_each_url_once():
     ("arguments", "message"),
     [
         ({"page": ["title"]}, "give lastmod= too"),
+        ({"page": "title"}, "one or more different columns"),
         ({"page": ["title"], "lastmod": Observed("title")}, r"Omit page="),
         ({"page": ["title", "title"], "lastmod": "at"}, "one or more different columns"),
         ({"page": "title", "lastmod": "at"}, "one or more different columns"),

@@ -382,6 +382,14 @@ def test_credentials_go_to_the_own_host_only_and_into_no_log(
     assert token not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("allow_private", "False"), ("allow_http", 0), ("user_agent", None), ("conn_id", 7)]
+)
+def test_a_setting_of_a_website_of_another_type_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"Website: {name}={value!r}; give"):
+        Website(**{name: value})
+
+
 @pytest.mark.parametrize("headers", ['"X-Token"', '{"X-Token": "a\\r\\nb"}', '{"X-Token": 7}', '{"X-Token": "ä"}'])
 def test_headers_that_http_cannot_send_are_refused_without_their_value(
     monkeypatch: pytest.MonkeyPatch, headers: str

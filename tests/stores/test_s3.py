@@ -265,6 +265,8 @@ def client_error(code: str, status: int, operation: str = "PutObject", message: 
         ("InvalidObjectState", 403, ConfigurationError, "lifecycle rule archived the object: restore it"),
         ("NotImplemented", 501, ConfigurationError, "single_writer=True"),
         ("InvalidRequest", 400, ConfigurationError, "endpoint_url"),
+        ("KMS.DisabledException", 400, ConfigurationError, "enable the key, or correct sse_kms_key_id"),
+        ("QuotaExceeded", 403, ConfigurationError, "quota of the bucket or of its owner"),
         ("RequestTimeout", 400, StoreError, "Run again"),
         ("BadDigest", 400, StoreError, "Run again"),
         ("ThrottlingException", 400, StoreError, "Run again"),

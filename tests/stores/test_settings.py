@@ -35,6 +35,7 @@ FOR_ALL: list[tuple[dict[str, Any], str]] = [
     ),
     ({"base_url": "https://www.example.com/maps/sitemap.xml.gz"}, "names a file"),
     ({"index_name": "sitemap.html"}, "plain file name"),
+    ({"index_name": None}, "plain file name"),
     ({"single_writer": "yes"}, "single_writer='yes'; give True or False"),
     ({"cache_control": ""}, "cache_control='' cannot be sent as an HTTP header"),
     ({"cache_control": "max-age=1\r\nX: y"}, "cannot be sent as an HTTP header"),
@@ -48,6 +49,7 @@ FOR_S3: list[tuple[dict[str, Any], str]] = [
     ({"sse_kms_key_id": ""}, "sse_kms_key_id=''"),
     ({"content_encoding": "gzip"}, "content_encoding='gzip'; give True or False"),
     ({"expected_bucket_owner": "12"}, "12 digits"),
+    ({"expected_bucket_owner": 123456789012}, "12 digits"),
     ({"state_url": "s3://bucket/maps/state"}, "is inside the public prefix"),
     ({"state_url": "s3://bucket"}, "public prefix is inside state_url"),
 ]

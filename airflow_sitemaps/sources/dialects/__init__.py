@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Final
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import SourceConfigurationError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _entry(name: str) -> EntryPoint | None:
 def dialect_of_type(conn_type: str) -> type[Dialect] | None:
     """Return the dialect of a type of Airflow connections, or None if the type names no database."""
     entry = _entry(CONNECTIONS.get(conn_type.lower(), conn_type.lower()))
-    return None if entry is None else entry.load()
+    return None if entry is None else setting_checks.loaded(entry)
 
 
 def extra_of_type(conn_type: str) -> str:
@@ -65,5 +66,5 @@ def dialect_of(dialect: sa.Dialect) -> Dialect:
             f"{', '.join(supported)}; copy the rows into one of these databases, or install a distribution that registers "
             f"the database in the entry points {GROUP!r}"
         )
-    dialect_type: type[Dialect] = entry.load()
+    dialect_type: type[Dialect] = setting_checks.loaded(entry)
     return dialect_type(dialect)

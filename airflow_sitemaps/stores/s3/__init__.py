@@ -44,7 +44,8 @@ class S3Store(BucketStore):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_text("sse_kms_key_id")
-        if self.expected_bucket_owner is not None and not ACCOUNT.fullmatch(self.expected_bucket_owner):
+        owner = self.expected_bucket_owner
+        if owner is not None and not (isinstance(owner, str) and ACCOUNT.fullmatch(owner)):
             raise ConfigurationError(
                 f"{self._named()}: expected_bucket_owner={self.expected_bucket_owner!r} must be 12 digits"
             )

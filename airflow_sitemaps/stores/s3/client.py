@@ -22,6 +22,7 @@ MAX_ATTEMPTS: Final = 5
 """Number of attempts of one call, the first included, with botocore's exponential pauses."""
 
 _CREDENTIALS: Final = "Check the credentials of the Airflow connection"
+_KMS_KEY: Final = "Encryption by KMS fails: enable the key, or correct sse_kms_key_id or the bucket's default key"
 _REGION: Final = "The bucket '{bucket}' is in another region: set region_name in the connection's extra"
 _NOT_IMPLEMENTED: Final = (
     "The store does not implement this request. If it is a conditional write, and no other process publishes here, "
@@ -41,6 +42,8 @@ NEXT_STEPS: Final = {
     "IllegalLocationConstraintException": _REGION,
     "301": _REGION,
     "307": _REGION,
+    **dict.fromkeys(("KMS.DisabledException", "KMS.KMSInvalidStateException", "KMS.NotFoundException"), _KMS_KEY),
+    "QuotaExceeded": "The quota of the bucket or of its owner is used up: raise it, or remove what is not needed",
     "NotImplemented": _NOT_IMPLEMENTED,
     "501": _NOT_IMPLEMENTED,
     "400": "The store does not understand the request: check region_name and endpoint_url",
