@@ -65,13 +65,14 @@ def test_the_lastmod_in_the_index_is_not_older_than_the_dates_in_the_file():
     """The dates have the database's time, which may be later than the worker's."""
     rows, store, clock = [row(key, title="t", born=None) for key in range(12)], MemoryStore(base_url=BASE), FakeClock()
     source = MemorySourceConfig(rows, lastmod=Observed("title"), clock=lambda: clock.now() + timedelta(seconds=5))
-    sitemap = Sitemap(store, [Section("pages", source)])
+    sitemap = Sitemap(store, [Section("pages", source)], recent=timedelta(days=1))
     build(sitemap, clock=clock)
     rows[3]["title"] = "another"
     clock.advance(HOUR)
     build(sitemap, clock=clock)
-    (newest,) = {entries[0][0] for entries in crawl(store.open()).entries().values()} - {None}
-    assert newest in crawl(store.open()).lastmods.values()
+    files = crawl(store.open())
+    (newest,) = {entry.lastmod for entries in files.files.values() for entry in entries} - {None}
+    assert files.lastmods == {"pages-00001.xml.gz": newest, "recent.xml.gz": newest}
 
 
 def test_a_report_counts_no_dates_of_a_section_that_is_refused():

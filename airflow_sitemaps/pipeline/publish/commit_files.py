@@ -339,13 +339,14 @@ def _file(
     ending = "xml.gz" if name.endswith(".gz") else "xml"
     key = f"{run_directory(new.run)}bodies/{opened.clock.token()}.{ending}"
     put_verified(opened.store.state, key, body, mode=Create(), write_id=key, content_type=GZIP)
+    dated = (section.dated_at for section in new.sections.values() if section.dated_at is not None)
     file = PublicFile(
         name=name,
         body=key,
         xml_sha256=sha256,
         xml_byte_size=len(content),
         byte_size=len(body),
-        modified_at=new.committed_at,
+        modified_at=max([new.committed_at, *dated]),
         listed=listed,
     )
     if before is None:

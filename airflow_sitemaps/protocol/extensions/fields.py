@@ -260,6 +260,13 @@ class FieldReader:
             parts.append(replace(self, name=label, values=part if isinstance(part, dict) else {"value": part}))
         return parts
 
+    def part(self, name: str) -> FieldReader | None:
+        """Return a field's part, the first of several, or None if the field is absent."""
+        parts = self.parts(name)
+        if len(parts) > 1:
+            self.fault(name, f"is given {len(parts)} times, the first is kept")
+        return parts[0] if parts else None
+
     def finish(self) -> None:
         """Record the fields that were not read: unknown or misspelled names."""
         unknown = [name for name in self.values if name not in self._read]

@@ -246,10 +246,9 @@ def _article(record: FieldReader) -> str:
 
 
 def _publication(record: FieldReader) -> str:
-    parts = record.parts("publication")
-    if not parts:
+    publication = record.part("publication")
+    if publication is None:
         raise record.unusable("it has no publication")
-    publication = parts[0]
     name, given = publication.text("name"), publication.plain("language")
     if name is None or given is None:
         raise record.unusable(f"its publication has no usable {'name' if name is None else 'language'}")

@@ -220,7 +220,7 @@ def _price(part: FieldReader) -> str | None:
 
 def _rest(record: FieldReader) -> Iterator[str]:
     if record.wanted("tvshow", "video:tvshow"):
-        yield from map(_show, record.parts("tvshow")[:1])
+        yield from map(_show, filter(None, [record.part("tvshow")]))
     yield from _relation(record, "platform", "platforms", _PLATFORMS)
     yield _optional("live", record.yes_no("live"))
     if record.wanted("id", "video:id"):
