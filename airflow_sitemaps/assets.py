@@ -107,14 +107,15 @@ def fits(extra: Mapping[str, Any]) -> bool:
 
 
 def _shorten(extra: dict[str, Any], report: dict[str, Any]) -> None:
-    """Shorten long lists, then drop sections, those with the fewest rows read first."""
+    """Shorten long lists, then drop sections, those without dropped rows and with the fewest rows read first."""
     for name in ("warnings", "refusals", "index_urls"):
         report[name] = report[name][:20]
-    by_change = sorted(report["sections"], key=lambda name: report["sections"][name]["rows_read"])
+    sections = report["sections"]
+    by_change = sorted(sections, key=lambda name: (bool(sections[name]["rows_dropped"]), sections[name]["rows_read"]))
     left_out = 0
     while by_change and not fits({**extra, "sections_left_out": left_out}):
         for name in by_change[: max(1, len(by_change) // 8)]:
-            del report["sections"][name]
+            del sections[name]
             by_change.remove(name)
             left_out += 1
     extra["sections_left_out"] = left_out

@@ -382,7 +382,7 @@ class Sitemap:
     def sections_asset(self) -> Any:
         """Airflow asset whose events have a partition for each section that changed, by its name.
 
-        The publisher emits them if the asset is among its ``outlets``. Partitions need Airflow 3.2 or newer.
+        The publisher emits them if the asset is among its ``outlets``. Partitions need Airflow 3.3 or newer.
         """
         return import_module("airflow_sitemaps.assets").sections_asset_of(self.asset)
 

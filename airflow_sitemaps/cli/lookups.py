@@ -219,6 +219,7 @@ def _changes_lines(changes: Changes, ages_by_url: Mapping[str, Mapping[str, str]
 def store_check(arguments: argparse.Namespace) -> Answer:
     """Ask one area of a store every question of the probe. Exit status 1 if nothing would be published there."""
     with _area(arguments.address, arguments.conn) as area:
+        next(area.list(), None)  # a run lists it too, which may need a permission of its own
         replies = list(examine(area))
     accepted = all(reply.is_right for reply in replies if reply.is_needed)
     end = "Publishing is accepted." if accepted else "Publishing is refused."

@@ -41,19 +41,26 @@ class Target:
         """
         if not self.params:
             return {name: _parsed(name, text, None) for name, text in given}
+        from airflow_sitemaps.airflow_compat import AirflowException
+
         defaults, values = self.params.dump(), dict(given)
         if unknown := sorted(values.keys() - defaults.keys()):
             raise TargetError(f"--param {unknown[0]}: the DAG has no such param; it has {', '.join(defaults)}")
         params = {}
         for name, default in defaults.items():
-            value = (_parsed(name, values[name], default),) if name in values else ()
-            try:
-                params[name] = copy(self.params.get_param(name)).resolve(*value)
-            except (
-                ValueError
-            ) as error:  # Airflow's ParamValidationError, in which lines of jsonschema follow the reason
-                reason = str(error).partition("\n")[0]
-                raise TargetError(f"--param {name}: {reason}. Give {name}=VALUE that fits the DAG's params") from None
+            reason = ""
+            # A text that is also JSON, such as 3.10, may be meant as a text.
+            for value in [(_parsed(name, values[name], default),), (values[name],)] if name in values else [()]:
+                try:
+                    params[name] = copy(self.params.get_param(name)).resolve(*value)
+                    break
+                except (
+                    AirflowException,
+                    ValueError,
+                ) as error:  # ParamValidationError: jsonschema's lines follow the reason
+                    reason = reason or str(error).partition("\n")[0]
+            else:
+                raise TargetError(f"--param {name}: {reason}. Give {name}=VALUE that fits the DAG's params")
         return params
 
 

@@ -139,8 +139,10 @@ class SitemapOperator(BaseOperator):
         changed = sorted({*own, *(name for name, section in present.items() if since < section.changed_in <= until)})
         event: Any = context["outlet_events"][self.sitemap.sections_asset]
         event.extra = {**reference(report), "sections": changed}
-        if changed and hasattr(event, "add_partitions"):  # from Airflow 3.2 on
+        if changed and hasattr(event, "add_partitions"):  # from Airflow 3.3 on
             event.add_partitions(changed)
+        elif changed:
+            log.warning("the event of sections_asset has no partitions, which need Airflow 3.3")
         reached = (
             since if report.failures else report.generation
         )  # a task that fails emits nothing, whatever it is marked

@@ -222,7 +222,7 @@ class _BatchWriter:
             raise SourceMovedError(
                 f"section {self.section.name!r}, {action.range}: {read:,} rows were read and {action.digest.rows:,} "
                 f"were counted when this run was planned (more than {lost:.0%} are missing): "
-                "the table changed during the run, for example because it is being reloaded. Nothing was published; "
+                "the table changed during the run, for example because it is being reloaded. The section was not published; "
                 "run again when it is loaded."
             )
 

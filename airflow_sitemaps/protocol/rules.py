@@ -199,7 +199,7 @@ def _failure(rule: str, number: int, samples: Sequence[str], where: str) -> Rule
     others = ", ".join(v.value for v in RULES[rule].allowed if v is not Verdict.FAIL)
     return RuleError(
         f"{where or 'source'}: {counted(number, 'row')} broke the rule {rule!r} ({RULES[rule].text}), which is set to "
-        f"'fail': {'; '.join(map(repr, samples))}. Nothing was published. Fix the rows, or set the rule to one of "
+        f"'fail': {'; '.join(map(repr, samples))}. The section was not published. Fix the rows, or set the rule to one of "
         f"{others}.",
         rule=rule,
         section=where,

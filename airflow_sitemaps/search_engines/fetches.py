@@ -246,7 +246,8 @@ def lines(summary: Fetches) -> Iterator[str]:
         files, current = (sum(getattr(each, key) for each in crawler.sections.values()) for key in ("files", "current"))
         yield (
             f"{name}: {current:,} of {counted(files, 'file')} fetched since their last change; {crawler.fetches:,} fetches, "
-            f"{crawler.refused:,} without success, {crawler.false:,} by false crawlers ({summary.at})"
+            f"{crawler.refused:,} without success, {crawler.false:,} by false crawlers, {crawler.unchecked:,} unchecked "
+            f"({summary.at})"
         )
     yield from (f"NOT fetched: {title}: {', '.join(urls)}. {NEXT_STEP}" for title, _, urls in late(summary))
 

@@ -134,6 +134,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         null_keys: Number of rows whose key is NULL.
         known: How far the section's table is read once the plan is published; its ages are those of the actions'
             ranges. Default: None, the next run surveys every range.
+        position: Position in its change log that the plan began at. Default: None, it has none.
         state: State of the table that the run reads, stored or as of a time. Default: "", the present.
         scan: The number of bytes that the survey was estimated to scan. Default: None, the database does not say.
         survey_note: Which ranges were surveyed, and why, if not simply all.
@@ -155,6 +156,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
     null_keys: Count = 0
     null_key_samples: tuple[str, ...] = ()
     known: Known | None = None
+    position: str | None = None
     state: str = ""
     scan: Count | None = None
     survey_note: str = ""
@@ -163,11 +165,28 @@ class SectionPlan(Record, frozen=True, kw_only=True):
     ledger: LedgerPlan | None = None
 
     def known_of(self, shards: Sequence[Shard]) -> Known | None:
-        """Return ``known`` with the ages of the published shards; those written in pieces count as just surveyed."""
-        if self.known is None or not self.known.ages:
-            return self.known
-        ages = {action.range.lower: age for action, age in zip(self.actions, self.known.ages, strict=True)}
-        return replace(self.known, ages=tuple(ages.get(shard.range.lower, 0) for shard in shards))
+        """Return ``known`` with the ages of the published shards; those written in pieces count as just surveyed.
+
+        If a task read other rows than the survey, its replica may lag behind. Then no version stands for them, and the
+        next run reads the change log from the earlier position again: a log names a change once.
+        """
+        if self.known is None:
+            return None
+        basis = self.known
+        if (basis.version or basis.position) and not self._read_as_surveyed(shards):
+            basis = replace(basis, version="", position=self.position or basis.position)
+        if not basis.ages:
+            return basis
+        ages = {action.range.lower: age for action, age in zip(self.actions, basis.ages, strict=True)}
+        return replace(basis, ages=tuple(ages.get(shard.range.lower, 0) for shard in shards))
+
+    def _read_as_surveyed(self, shards: Sequence[Shard]) -> bool:
+        read = {action.range.lower: Digest.of(0, None, 0) for action in self.actions}
+        lower = None
+        for shard in shards:
+            lower = shard.range.lower if shard.range.lower in read else lower
+            read[lower] = read.get(lower, Digest.of(0, None, 0)) + shard.digest
+        return all(read[a.range.lower].same_rows(a.digest) for a in self.actions if a.kind.writes)
 
     @property
     def olds_continued_once(self) -> frozenset[BodyKey]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -248,13 +247,9 @@ class ShardBuilder:
                     f"section {self.plan.name!r}, {action.range}: the receipt is missing; clear the task of its batch to write it again"
                 )
             alone = len(pieces) == 1
-            # What a change log named may be missing on a replica that lags, and the log does not name it twice.
-            by_log = self.plan.known is not None and self.plan.known.position is not None
-            lags = by_log and not reduce(Digest.__add__, (p.digest for p in pieces)).same_rows(action.digest)
             for number, piece in enumerate(pieces):
                 keeps_name = number == 0 and (alone or piece.same)
-                shard = self._written(piece, action, carried, keeps_name=keeps_name)
-                yield replace(shard, dirty_since=self.facts.now) if lags else shard
+                yield self._written(piece, action, carried, keeps_name=keeps_name)
 
     def _carried(self, action: RangeAction) -> Shard | None:
         if action.carries is None or self.old is None:

@@ -177,19 +177,22 @@ def translated(
         raise kind(f"{what}: {redacted(engine, error.orig)}") from None
     except Exception as error:
         dbapi = engine.dialect.loaded_dbapi
-        kinds = (exc.SQLAlchemyError, *_driver_errors(dbapi), *more, *FOREIGN)
-        if not isinstance(error, kinds) and _package(type(error).__module__) != _package(dbapi.__name__):
+        is_known = isinstance(error, (exc.SQLAlchemyError, *_driver_errors(dbapi), *more, *FOREIGN))
+        if not is_known and _package(type(error).__module__) != _package(dbapi.__name__):
             raise
-        raise error_type(f"{what}: {redacted(engine, error)}") from None
+        raise (error_type if is_known and not isinstance(error, OSError) else SourceError)(
+            f"{what}: {redacted(engine, error)}"
+        ) from None
 
 
 def is_passing(error: exc.DBAPIError) -> bool:
     """Return whether a retry may help: after a broken connection, a time-out, a deadlock or a shutdown."""
     if error.connection_invalidated or isinstance(getattr(error.orig, "__context__", None), OSError):
         return True
-    state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None) or ""
-    number = next(iter(getattr(error.orig, "args", ())), None)
-    return str(state).startswith(PASSING_STATES) or number in PASSING_NUMBERS
+    first = next(iter(getattr(error.orig, "args", ())), None)
+    given = first.get("C") if isinstance(first, dict) else getattr(error.orig, "pgcode", None)  # of redshift_connector
+    state = getattr(error.orig, "sqlstate", None) or given or ""
+    return str(state).startswith(PASSING_STATES) or (isinstance(first, int) and first in PASSING_NUMBERS)
 
 
 def _package(module: str) -> str:

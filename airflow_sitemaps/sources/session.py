@@ -18,7 +18,7 @@ from sqlalchemy import exc
 from airflow_sitemaps.errors import RefusedError, SourceConfigurationError, SourceError
 from airflow_sitemaps.ports import SiblingSurvey
 from airflow_sitemaps.quantities import size
-from airflow_sitemaps.sources.driver import WAIT_BOUND, labelled, redacted
+from airflow_sitemaps.sources.driver import WAIT_BOUND, is_passing, labelled, redacted
 from airflow_sitemaps.sources.queries import boundaries, key_spans, siblings, survey
 from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader, columns_of, rows_statement
 from airflow_sitemaps.sources.queries.relation import Relation, is_fixed
@@ -94,7 +94,7 @@ class SqlSession:
             try:
                 return boundaries.rank(self.context, connection, keys)
             except REFUSALS as error:
-                if error.connection_invalidated:
+                if is_passing(error):
                     raise
                 reason = redacted(self.engine, error.orig)
                 log.warning("%s: the key's type does not accept a stored key: %s", self.context.name, reason)
@@ -282,7 +282,7 @@ class ScanMeter:
         if whole > self._ceiling:
             raise RefusedError(
                 f"{name}: the survey would scan about {whole:,} bytes (BigQuery dry run), and the limit is "
-                f"max_scan_bytes={self._ceiling:,}. It was not run, and nothing was published. Raise max_scan_bytes, or "
+                f"max_scan_bytes={self._ceiling:,}. It was not run, and the section was not published. Raise max_scan_bytes, or "
                 "read less: fewer columns, a where= on the partition column, or change_detection='watermark'"
             )
         return estimate

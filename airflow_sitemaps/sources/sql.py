@@ -158,8 +158,8 @@ class SqlSource(SourceSettings):
             "where": None if self.where is None else rendered_text(render, "where=", self.where),
             "parameters": parameters or None,
             "change_log": None if self.change_log is None else self.change_log.rendered(render),
-            "run": run_name(render("{{ dag.dag_id }}/{{ run_id }}")) if self.materialize else "",
-            "origin": run_name(render("dag={{ dag.dag_id }} task={{ task.task_id }} run={{ run_id }}")),
+            "run": run_name(render, "{{ dag.dag_id }}/{{ run_id }}") if self.materialize else "",
+            "origin": run_name(render, "dag={{ dag.dag_id }} task={{ task.task_id }} run={{ run_id }}"),
             "_template": self._template or self,
         }
         for name, value in values.items():

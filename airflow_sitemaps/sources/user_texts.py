@@ -157,6 +157,10 @@ def refuse_templates(query: str | None, where: str | None, parameters: Mapping[s
             )
 
 
-def run_name(run: str) -> str:
+def run_name(render: Callable[[str], str], template: str) -> str:
     """Return a run's name, or the empty text if the template could not be rendered."""
+    try:
+        run = render(template)
+    except Exception:
+        return ""
     return "" if "{{" in run or not run.strip("/ ") else run

@@ -141,7 +141,7 @@ def query_value(conn_id: str, sql: str) -> str:
     import sqlalchemy as sa
     from sqlalchemy import exc
 
-    from airflow_sitemaps.sources.driver import redacted, translated
+    from airflow_sitemaps.sources.driver import is_passing, redacted, translated
     from airflow_sitemaps.sources.session_factory import engine_of
 
     engine = engine_of(conn_id)
@@ -151,7 +151,7 @@ def query_value(conn_id: str, sql: str) -> str:
             try:
                 row = connection.execute(sa.text(_COLON.sub(r"\:", sql))).first()  # it has no parameters
             except (exc.StatementError, exc.ResourceClosedError) as error:
-                if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
+                if isinstance(error, exc.DBAPIError) and is_passing(error):
                     raise
                 connection.rollback()
                 reason = " ".join(redacted(engine, getattr(error, "orig", None) or error).split())[:300]

@@ -338,7 +338,8 @@ def served_faults(
     if manifest is None:
         return []
     files = {address(s, file.name): file for s in manifest.sections.values() for file in s.files()}
-    faults, urls = [], [manifest.base_url]
+    faults: list[str] = []
+    urls: list[str] = []
     for url in draw.sample(sorted(files), min(SHARDS_READ, len(files))):
         fault, body = _served_body(fetcher, url, files[url].xml_sha256)
         if fault and not (body and now - files[url].modified_at < settled):

@@ -402,10 +402,14 @@ with DAG("versions", schedule=None, max_active_runs=1, params={{"version": Param
 
 @pytest.mark.parametrize(
     ("default", "given", "listed"),
-    [("1.1", "1.10", "1.10"), ("1.1", '"1.10"', "1.10"), ("x", "true", "true"), (2, "1.10", "1.1"), (2, "a", "a")],
-)
+    [
+        ("1.1", "1.10", "1.10"), ("1.1", '"1.10"', "1.10"), ("x", "true", "true"), (2, "1.10", "1.1"), (2, "a", "a"),
+        ("None, type=['null', 'string']", "1.10", "1.10"), ("type='string'", "1.10", "1.10"),
+    ],
+)  # fmt: skip
 def test_a_param_that_is_a_text_keeps_its_form(shop: Shop, default: Any, given: str, listed: str) -> None:
-    shop.file.write_text(PARAMS.format(site=str(shop.site), default=default))
+    text = PARAMS.format(site=str(shop.site), default=default)
+    shop.file.write_text(text.replace(f"Param({default!r})", f"Param({default})") if "type=" in str(default) else text)
     shop.json("build", shop.target, "--param", f"version={given}")
 
     assert shop.json("find", shop.target, f"/{listed}")["listed"] is True

@@ -217,6 +217,37 @@ def test_a_change_that_the_replica_of_a_writing_task_lacks_is_found_later(table:
     assert not table.is_surveyed
 
 
+def test_rows_that_are_new_and_that_the_replica_lacks_are_found_later(table: Table) -> None:
+    world = table.world
+    new = [{**row(1_000 + key), "id": 1_000 + key} for key in range(3)]
+    world.rows += new
+    table.record(*(each["id"] for each in new))
+    planned = stages.plan(world.sitemap(), clock=world.clock)
+    del world.rows[-3:]
+    keys = [
+        stages.write(world.sitemap(), planned.key or "", batch.number, clock=world.clock).receipt_key
+        for batch in planned.plan.batches
+    ]
+    stages.publish(world.sitemap(), planned.key or "", keys, clock=world.clock)
+    world.rows += new
+    assert table.build().result == "published"
+    assert {each["loc"] for each in new} <= world.crawl().locs()
+
+
+def test_a_row_that_changes_before_it_is_read_makes_no_further_generation(table: Table) -> None:
+    world = table.world
+    table.change(7, 0.9)
+    planned = stages.plan(world.sitemap(), clock=world.clock)
+    table.change(7, 0.3)
+    keys = [
+        stages.write(world.sitemap(), planned.key or "", batch.number, clock=world.clock).receipt_key
+        for batch in planned.plan.batches
+    ]
+    report = stages.publish(world.sitemap(), planned.key or "", keys, clock=world.clock)
+    assert report.sections["pages"].shards.waiting == 0
+    assert table.build().result == "unchanged"
+
+
 def test_another_configuration_reads_everything(table: Table) -> None:
     table.world.settings["rules"] = {"lastmod-future": "keep"}
     assert table.build().rows_read == 100

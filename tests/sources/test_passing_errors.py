@@ -23,8 +23,16 @@ class DriverError(Exception):
 PASSING = [
     *(DriverError("x", state) for state in ("57014", "55P03", "40P01", "53200", "57P01", "58030", "08006")),
     *(DriverError(number) for number in (1205, 1213, 3024, 1969, 1317, 2013)),
+    DriverError({"S": "ERROR", "C": "57014", "M": "canceled"}),  # of redshift_connector
 ]
-WRONG = [DriverError("x", "42P01"), DriverError("x", "42703"), DriverError(1146), DriverError("no such table: p")]
+WRONG = [
+    DriverError({"errorName": "TABLE_NOT_FOUND"}),  # of Trino
+    DriverError({"C": "42P01"}),
+    DriverError("x", "42P01"),
+    DriverError("x", "42703"),
+    DriverError(1146),
+    DriverError("no such table: p"),
+]
 
 
 @pytest.mark.parametrize(("errors", "kind"), [(PASSING, SourceError), (WRONG, SourceConfigurationError)])
@@ -51,7 +59,7 @@ def test_an_error_of_a_drivers_package_that_pep_249_does_not_know() -> None:
     """As Trino's client raises one for the status 503, and BigQuery's for a token that it does not get."""
     own = type("Http503Error", (Exception,), {"__module__": "sqlite3.exceptions"})
     with pytest.raises(SourceError, match="the survey failed: Http503Error: try later"):
-        surveyed(own("try later"), SourceError)
+        surveyed(own("try later"), SourceConfigurationError)
     with pytest.raises(ValueError, match="ours"):
         surveyed(ValueError("ours"), SourceError)
 

@@ -207,7 +207,7 @@ def check_null_keys(sitemap: Sitemap, section: Section, plan: SectionPlan) -> No
         samples = "; ".join(plan.null_key_samples)
         raise RuleError(
             f"section {section.name!r}: NULL key in {counted(plan.null_keys, 'row')}, and the rule 'key-null' is set "
-            f"to 'fail': {samples}. Nothing was published. Fix the rows, or use a key that is never NULL.",
+            f"to 'fail': {samples}. The section was not published. Fix the rows, or use a key that is never NULL.",
             rule="key-null",
             section=section.name,
         )

@@ -59,6 +59,7 @@ def plan_section(context: SectionContext, shared: SharedSurveys | None) -> Secti
         null_keys=survey.null_keys,
         null_key_samples=survey.null_key_samples,
         known=narrowed.with_ages(before, actions),
+        position=narrowed.earlier.position if narrowed.earlier is not None else None,
         survey_note=narrowed.note,
         warnings=(*narrowed.warnings, *_begins_again(context, fresh), *_begins_empty(context)),
         state=source.state,
@@ -88,7 +89,7 @@ def _begins_empty(context: SectionContext) -> tuple[str, ...]:
         return ()
     retired = (manifest.sections.get(each) for each in context.sitemap.retired)
     dated = [section.name for section in retired if section is not None and section.dated_at is not None]
-    text = f"section {name!r} begins without observed dates: those of a retired section ({', '.join(dated)}) are not taken over"
+    text = f"section {name!r} begins without observed dates: a retired section ({', '.join(dated)}) passes none on"
     return (text,) if dated else ()
 
 
@@ -257,7 +258,7 @@ def _checked(context: SectionContext, piece: LayoutRange) -> LayoutRange:
         raise RefusedError(
             f"section {context.section.name!r}: the key {show(largest[0])} has {largest[1]:,} rows, but a shard holds at most "
             f"{most:,} and cannot share a key with another shard. Add a column to key= that distinguishes these rows "
-            "(the primary key, for example). Nothing was published."
+            "(the primary key, for example). The section was not published."
         )
     return piece
 

@@ -27,7 +27,7 @@ from airflow_sitemaps.sources.change_log import (
     sorts_as_text,
 )
 from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Column, Kind
-from airflow_sitemaps.sources.driver import Binds, guarded
+from airflow_sitemaps.sources.driver import Binds, guarded, is_passing
 from airflow_sitemaps.sources.queries.boundaries import canonical, places_of
 from airflow_sitemaps.sources.queries.context import QueryContext, columns_of
 from airflow_sitemaps.sources.queries.relation import Relation, one_statement
@@ -102,7 +102,7 @@ class ChangeLogReader:
         try:
             return self._since(ranges, before, newest, position)
         except exc.DBAPIError as error:
-            if error.connection_invalidated or not self.settings.asks_since:
+            if is_passing(error) or not self.settings.asks_since:
                 raise
             # A failed statement aborts the transaction, in which the ranges are surveyed next. The survey of a later moment
             # is sound: the log's position was read before it.

@@ -44,8 +44,8 @@ READ_ONLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 ETAG_DIGITS: Final = 32
 HASH_BYTES: Final = 1 << 20
 SIDECAR_FORMAT: Final = 1
-LIFETIME_S: Final = 86_400
-"""Age in seconds from which an etag is computed from the bytes again."""
+LIFETIME_S: Final = 82_800
+"""Age in seconds from which an etag is computed from the bytes again, so that each daily run does."""
 ATTRIBUTE: Final = "user.airflow-sitemaps"
 """Extended attribute of a public file with its metadata, which a pipeline with another state folder can read.
 
