@@ -67,6 +67,9 @@ class UrlMatch:
         return {**place, "lower": lower, "upper": upper, "written_in": self.written_in, "fields": dict(self.fields)}
 
 
+UNPROMOTED: Final = "the generation is committed, and not all its files are public yet"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlSearch:
     """Result of a search; the note says why the URL is not listed, or what was not read if it is not ``complete``."""
@@ -115,7 +118,8 @@ def find_in_manifest(
 ) -> UrlSearch:
     """Search like ``find``, in a manifest already read; ``templates`` are the URL templates or columns by section."""
     search = _Search(StateRepository(objects), manifest, normal_url(url, manifest.base_url), templates)
-    return search.run(max_shards, max_seconds)
+    result = search.run(max_shards, max_seconds)
+    return replace(result, note=UNPROMOTED) if result.listed and not manifest.promoted else result
 
 
 def normal_url(url: str, base_url: str) -> str:

@@ -234,7 +234,7 @@ def rebase(
         sections[name], moved[name] = _section(plan.sections[name], before, now)
         warnings.append(
             f"section {name!r}: run {current.run} published meanwhile; {len(now.shards) - len(moved[name]):,} of "
-            f"{len(now.shards):,} ranges stay as other runs wrote them, the others are as this run read them"
+            f"{len(now.shards):,} ranges stay as other runs wrote them, which the next run compares; the others are as this run read them"
         )
     batches = tuple(batch for batch in plan.batches if batch.section in sections)
     fitted = replace(plan, sections=sections, batches=batches, warnings=(*plan.warnings, *warnings))

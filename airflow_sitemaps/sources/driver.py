@@ -154,6 +154,7 @@ MESSAGE_CHARACTERS: Final = 500
 SECRET_NAMES: Final = re.compile("pass|pwd|token|secret|key|credential|sig", re.IGNORECASE)
 
 PASSING_STATES: Final = ("08", "40", "53", "55P03", "57", "58")
+LOCKED: Final = ("database is locked", "database table is locked")  # of SQLite, whose codes Python 3.10 hides
 PASSING_NUMBERS: Final = {1205, 1213, 1317, 1969, 3024, *range(2000, 2100)}  # of MySQL and MariaDB
 
 FOREIGN: Final = (pa.ArrowException, OverflowError, UnicodeError, OSError)
@@ -187,7 +188,8 @@ def translated(
 
 def is_passing(error: exc.DBAPIError) -> bool:
     """Return whether a retry may help: after a broken connection, a time-out, a deadlock or a shutdown."""
-    if error.connection_invalidated or isinstance(getattr(error.orig, "__context__", None), OSError):
+    has_no_code = error.connection_invalidated or isinstance(getattr(error.orig, "__context__", None), OSError)
+    if has_no_code or str(error.orig).startswith(LOCKED):
         return True
     first = next(iter(getattr(error.orig, "args", ())), None)
     given = first.get("C") if isinstance(first, dict) else getattr(error.orig, "pgcode", None)  # of redshift_connector

@@ -233,7 +233,7 @@ class _VerificationRun:
             return
         content = without_comment(unpack(body, Findings(), self.options.limits))
         if hashlib.sha256(content).hexdigest() != expected.xml_sha256:
-            message = "the content differs from the manifest: another program wrote the file"
+            message = "the content differs from the manifest: another program wrote the file, or its promotion is not finished"
             self.findings_of(address).note("manifest-content", message)
 
     def _check_across_files(self) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_sitemaps import MemoryStore
 from airflow_sitemaps.cli import lookups, main
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, Update
 from tests.pipeline.test_capability_probe import store_of
 from tests.support.s3 import moto_server
@@ -70,6 +72,19 @@ def test_a_store_that_ignores_a_condition(
     assert line.endswith("Wanted: refused. Two concurrent runs could overwrite each other's files")
     assert out.endswith("Publishing is refused.\n")
     assert list(store.state.list()) == []
+
+
+def test_an_area_that_cannot_be_listed(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run lists it, so ``s3:ListBucket`` is needed too."""
+    store = MemoryStore(base_url="https://example.com/").open()
+
+    def denied(*_: object) -> None:
+        raise ConfigurationError("ListObjectsV2: access denied")
+
+    monkeypatch.setattr(type(store.state), "list", denied)
+    monkeypatch.setattr(lookups, "open_area", lambda *_: store.state)
+    assert main(["store-check", "s3://bucket/maps"]) == 1
+    assert "ListObjectsV2: access denied" in capfd.readouterr().err
 
 
 def test_an_address_that_cannot_be_opened(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -102,6 +102,15 @@ def test_a_huge_one_keeps_the_sections_that_changed_most() -> None:
     assert extra["report"]["urls"] == sum(range(2_000)), "the sums are of all sections"
 
 
+def test_a_huge_one_keeps_the_sections_with_rows_left_out() -> None:
+    """The page and alerts judge them."""
+    large = a_report(2_000)
+    sections = {**large.sections, "section-0": replace(large.sections["section-0"], rows_dropped={"loc-host": 3})}
+    extra = event_extra(replace(large, sections=sections), store=STORE)
+    assert extra["report"]["sections"]["section-0"]["rows_dropped"] == {"loc-host": 3}
+    assert extra["sections_left_out"] > 0
+
+
 @pytest.mark.parametrize(
     ("base", "link"),
     [("https://acme.com/", "https://acme.com/sitemap.xml"), ("http://localhost/", "http://localhost/sitemap.xml")],

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_sitemaps.errors import ConflictError, StoreError
 from airflow_sitemaps.pipeline import build, recover, stages
+from airflow_sitemaps.pipeline.find import find
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.request import QUIET, OpenSitemap, RunRequest
@@ -66,6 +67,15 @@ def test_a_lost_body_of_an_index_that_is_not_promoted_is_rendered_again(interrup
     assert promoted(interrupted)
     assert row(50)["loc"] in interrupted.crawl().locs()
     assert interrupted.build().result == "unchanged"
+
+
+def test_a_plan_and_a_search_say_that_files_are_not_public_yet(interrupted: World) -> None:
+    planned = stages.plan(interrupted.sitemap(), RunRequest(dry_run=True), clock=interrupted.clock)
+    assert any("a run finishes its promotion first" in line for line in stages.explain(planned.plan))
+    search = find(interrupted.sitemap(), row(50)["loc"])
+    assert (search.listed, search.note) == (True, "the generation is committed, and not all its files are public yet")
+    interrupted.build()
+    assert find(interrupted.sitemap(), row(50)["loc"]).note == ""
 
 
 def test_recover_finishes_the_promotion_once(interrupted: World) -> None:

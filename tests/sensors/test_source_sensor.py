@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import sqlite3
+from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from airflow_sitemaps.errors import (
     ConnectionNotFoundError,
     GuardError,
     SourceConfigurationError,
+    SourceError,
     StoreError,
 )
 from airflow_sitemaps.pipeline import build, stages
@@ -145,6 +147,18 @@ def test_a_wrong_probe_fails_with_the_tables_or_columns_there_are(sql: str, mess
     assert str(caught.value) == text
     trigger = SitemapSourceTrigger(conn_id="shop", sql=sql, known=None, poll_interval=1.0)
     assert event_of(trigger) == {"error": text}
+
+
+def test_a_probe_waits_for_a_database_that_is_locked(
+    execute: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'shop.db'}?timeout=0"
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps({"conn_type": "generic", "extra": {"sqlalchemy_url": url}}))
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(SourceError, match="database is locked"):
+            triggers.query_value("shop", MAX)
+    assert triggers.query_value("shop", MAX) == "2026-01-02T03:04:05Z"
 
 
 def test_a_connection_that_is_missing_in_the_triggerer_is_retried_as_in_a_worker(

@@ -199,6 +199,12 @@ def test_a_line_of_robots_txt_that_disallows_what_is_listed_is_named(robots: str
     assert cached.allows(page, "Googlebot") == robots_of(robots).allows(page, "Googlebot")
 
 
+def test_a_robots_txt_that_allows_all_that_is_listed_has_no_fault() -> None:
+    """Nobody fetches the folder itself."""
+    world, cache = settled_world()
+    assert faults(world, cache, b"User-agent: *\nDisallow: /\nAllow: /p/\nAllow: /*.xml\n") == []
+
+
 def test_the_robots_txt_of_each_host_of_listed_urls_is_read() -> None:
     world = World(
         [row(n, loc=f"https://shop.example.net/p/{n}") for n in range(30)],

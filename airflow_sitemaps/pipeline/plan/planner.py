@@ -48,6 +48,9 @@ OF_ONE_SECTION: Final = (ConfigurationError, RefusedError, SourceError)
 
 
 HEADERS_CHANGED: Final = "the store's headers changed: every public file is put again. Without a purge, caches keep the old ones for their lifetime"
+UNPROMOTED: Final = (
+    "the last generation is committed, and not all its files are public: a run finishes its promotion first"
+)
 TOUCHED: Final = 0.5
 """Fraction of a section's shards above which a warning says that many hold changed rows."""
 
@@ -124,6 +127,7 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
             *touched_warnings(sitemap, plans, manifest),
             *too_many(sitemap, plans, manifest),
             *((HEADERS_CHANGED,) if has_new_headers else ()),
+            *((UNPROMOTED,) if request.dry_run and manifest is not None and not manifest.promoted else ()),
         ),
         allow=request.allow,
         origin=request.origin,

@@ -147,7 +147,11 @@ def failure_of(call: str, error: Exception) -> CloudFailure:
     name, advice, again = type(error).__name__, "", ""
     operation, url = call.split(" ", 1)
     bucket = url.removeprefix("s3://").partition("/")[0]
-    if code in EXPIRED:
+    if "recursion depth" in str(error):
+        advice = "The endpoint redirects: correct endpoint_url (https?) or region_name"
+    elif operation == "ListObjectsV2" and status == 404 and code in ("", "404"):
+        advice = "The answer is not one of S3, which names a missing bucket: correct endpoint_url"
+    elif code in EXPIRED:
         again = "The credentials expired meanwhile; run again"
     elif code in UNCLEAR:
         again = "Run again"

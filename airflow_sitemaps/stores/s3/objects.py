@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -131,7 +131,7 @@ class S3Objects:
         request = self._bucket() | {"Prefix": self.address.prefix + checked_prefix(prefix)}
         pages = iter(self.connection.client.get_paginator("list_objects_v2").paginate(**request))
         while True:
-            with self._calling("ListObjectsV2", prefix):
+            with self._calling("ListObjectsV2", prefix, missing=()):
                 page = next(pages, None)
             if page is None:
                 return
@@ -211,11 +211,13 @@ class S3Objects:
             state = "nothing is there" if there is None else f"the object has etag {there.etag}"
             raise PutOutcomeError(f"PutObject {self.url(key)}: {state}, not {mode.etag}", definite=True)
 
-    def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> AbstractContextManager[None]:
+    def _calling(
+        self, operation: str, key: str, mode: PutMode | None = None, *, missing: Sequence[int] = (404,)
+    ) -> AbstractContextManager[None]:
         """Translate a call's errors; ``mode`` is the condition of a write. Missing: there is no object."""
         call, bound = f"{operation} {self.url(key)}", bound_of(self.connection.client)
         forget, is_copy = partial(connections.forget, self.connection), operation == "CopyObject"
-        return calling(call, bound, ERRORS, failure_of, mode=mode, forget=forget, is_copy=is_copy)
+        return calling(call, bound, ERRORS, failure_of, mode=mode, forget=forget, is_copy=is_copy, missing=missing)
 
 
 class _BrokenOffError(Exception):
@@ -224,7 +226,8 @@ class _BrokenOffError(Exception):
 
 BROKEN_OFF: Final = (HTTPClientError, IncompleteReadError, FlexibleChecksumError, HTTPError)
 """Errors when a body is read. botocore does not translate all errors of urllib3."""
-ERRORS: Final = (ClientError, BotoCoreError, _BrokenOffError)
+ERRORS: Final = (ClientError, BotoCoreError, _BrokenOffError, RecursionError)
+"""Errors of a call. botocore follows a redirect that names no region again and again."""
 
 
 def _info(key: str, answer: Mapping[str, Any], byte_size: int) -> ObjectInfo:
