@@ -200,7 +200,7 @@ def test_a_line_of_robots_txt_that_disallows_what_is_listed_is_named(robots: str
 
 
 def test_a_robots_txt_that_allows_all_that_is_listed_has_no_fault() -> None:
-    """Nobody fetches the folder itself."""
+    """No crawler fetches the folder itself."""
     world, cache = settled_world()
     assert faults(world, cache, b"User-agent: *\nDisallow: /\nAllow: /p/\nAllow: /*.xml\n") == []
 
