@@ -164,7 +164,7 @@ class Sitemap:
         must_list: URLs that the sitemap must always list, such as the home page, absolute or beginning with ``/``. A run
             that omits one is refused. Default: none.
         owner: Name that distinguishes this pipeline from another one that publishes to the same address. Default: "".
-        history: Number of generations kept for rollback, at least 1. Default: 20.
+        history: Number of generations kept, the current one included, at least 1. Default: 20.
         grace: How long a file that the index no longer lists stays readable. Default: 2 days.
         freshness: Maximum age of the newest published data. The pages in Airflow's UI report a failure beyond it.
             Default: derived from the DAG's schedule, and reported as a warning.

@@ -48,9 +48,8 @@ class Target:
             raise TargetError(f"--param {unknown[0]}: the DAG has no such param; it has {', '.join(defaults)}")
         params = {}
         for name, default in defaults.items():
-            reason = ""
-            # A text that is also JSON, such as 3.10, may be meant as a text.
-            for value in [(_parsed(name, values[name], default),), (values[name],)] if name in values else [()]:
+            given_as = [(_parsed(name, values[name], default),), (values[name],)] if name in values else [()]
+            for value in given_as:
                 try:
                     params[name] = copy(self.params.get_param(name)).resolve(*value)
                     break
@@ -58,9 +57,13 @@ class Target:
                     AirflowException,
                     ValueError,
                 ) as error:  # ParamValidationError: jsonschema's lines follow the reason
-                    reason = reason or str(error).partition("\n")[0]
-            else:
-                raise TargetError(f"--param {name}: {reason}. Give {name}=VALUE that fits the DAG's params")
+                    reason = str(error).partition("\n")[0]
+                    if (
+                        value == given_as[-1] or "is not of type" not in reason
+                    ):  # else JSON, such as 3.10, may be a text
+                        raise TargetError(
+                            f"--param {name}: {reason}. Give {name}=VALUE that fits the DAG's params"
+                        ) from None
         return params
 
 

@@ -1,6 +1,6 @@
 """XCom values that tasks push for the pages in Airflow's UI, because the API server may be unable to read the store.
 
-They are small for a sitemap of any size: numbers by section, never URLs, and only the first items of long lists.
+They are small for a sitemap of any size: numbers by section, URLs only as samples in messages, and only the first items of long lists.
 """
 
 from __future__ import annotations

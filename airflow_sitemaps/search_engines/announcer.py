@@ -98,7 +98,7 @@ def announce(
 
     The first announcement sends the changes of the current generation, and nothing for the first generation: IndexNow
     asks sites not to send their old pages. A run without changes and a repeated task send nothing twice. If a task fails, the
-    next task sends the remaining changes. Too many changes at once are skipped with a warning: their cause is a new
+    next task sends all changes again. Too many changes at once are skipped with a warning: their cause is a new
     template or host, and crawlers find them through the sitemap.
     """
     scope = scope or ChangeScope()

@@ -30,8 +30,8 @@ class ShardPolicy:
         max_urls: Maximum number of URLs in a shard, 1 to 50,000 (sitemaps.org). Default: 50,000.
         fill: Fraction of ``max_urls`` to which a newly cut shard is filled, above 0 up to 1. Less than 1 leaves room
             for keys that arrive anywhere. Default: 1.0.
-        merge_below: Two neighbours are merged if together they hold less than this fraction of ``max_urls``. It is far
-            below ``fill`` / 2, so that a split never makes two shards that merge again. Default: 0.4.
+        merge_below: Two neighbours are merged if together they hold less than this fraction of ``max_urls``. It
+            counts as ``fill`` at most, so that a split never makes two shards that merge again. Default: 0.4.
         rewrite_after: How long a shard may wait to be rewritten, if nothing but lastmods, change frequencies and
             priorities changed. The shards take turns. Default: None, each is rewritten at once.
     """

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from msgspec import field
 from msgspec.structs import replace
@@ -16,6 +17,9 @@ from airflow_sitemaps.shards.manifest import LedgerPart, Shard
 from airflow_sitemaps.shards.ranges import EMPTY, Digest, KeyRange, Known
 from airflow_sitemaps.shards.schema import BodyKey, Count, Moment, Number, Record, RelativePath, RunName, SectionName
 from airflow_sitemaps.shards.url_sample import PrefixCount
+
+DUE: Final = 1_000
+"""Age, in runs, of a range that the next run surveys."""
 
 
 class Action(str, Enum):
@@ -134,7 +138,6 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         null_keys: Number of rows whose key is NULL.
         known: How far the section's table is read once the plan is published; its ages are those of the actions'
             ranges. Default: None, the next run surveys every range.
-        position: Position in its change log that the plan began at. Default: None, it has none.
         state: State of the table that the run reads, stored or as of a time. Default: "", the present.
         scan: The number of bytes that the survey was estimated to scan. Default: None, the database does not say.
         survey_note: Which ranges were surveyed, and why, if not simply all.
@@ -156,7 +159,6 @@ class SectionPlan(Record, frozen=True, kw_only=True):
     null_keys: Count = 0
     null_key_samples: tuple[str, ...] = ()
     known: Known | None = None
-    position: str | None = None
     state: str = ""
     scan: Count | None = None
     survey_note: str = ""
@@ -168,25 +170,27 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         """Return ``known`` with the ages of the published shards; those written in pieces count as just surveyed.
 
         If a task read other rows than the survey, its replica may lag behind. Then no version stands for them, and the
-        next run reads the change log from the earlier position again: a log names a change once.
+        next run surveys their range, because a change log names a change once.
         """
         if self.known is None:
             return None
-        basis = self.known
-        if (basis.version or basis.position) and not self._read_as_surveyed(shards):
-            basis = replace(basis, version="", position=self.position or basis.position)
-        if not basis.ages:
-            return basis
-        ages = {action.range.lower: age for action, age in zip(self.actions, basis.ages, strict=True)}
-        return replace(basis, ages=tuple(ages.get(shard.range.lower, 0) for shard in shards))
+        due = self._read_otherwise(shards)
+        if not self.known.ages and not due:
+            return self.known
+        ages = dict(zip((action.range.lower for action in self.actions), self.known.ages, strict=False))
+        listed = (DUE if at in due else ages.get(shard.range.lower, 0) for at, shard in enumerate(shards))
+        return replace(self.known, version="" if due else self.known.version, ages=tuple(listed))
 
-    def _read_as_surveyed(self, shards: Sequence[Shard]) -> bool:
-        read = {action.range.lower: Digest.of(0, None, 0) for action in self.actions}
-        lower = None
+    def _read_otherwise(self, shards: Sequence[Shard]) -> set[int]:
+        starts = {action.range.lower: place for place, action in enumerate(self.actions)}
+        read = [EMPTY] * len(self.actions)
+        places: list[int] = []
         for shard in shards:
-            lower = shard.range.lower if shard.range.lower in read else lower
-            read[lower] = read.get(lower, Digest.of(0, None, 0)) + shard.digest
-        return all(read[a.range.lower].same_rows(a.digest) for a in self.actions if a.kind.writes)
+            places.append(starts.get(shard.range.lower, places[-1] if places else 0))
+            read[places[-1]] += shard.digest
+        written = (place for place, action in enumerate(self.actions) if action.kind.writes)
+        other = {place for place in written if not read[place].same_rows(self.actions[place].digest)}
+        return {at for at, place in enumerate(places) if place in other}
 
     @property
     def olds_continued_once(self) -> frozenset[BodyKey]:

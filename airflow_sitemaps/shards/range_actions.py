@@ -79,7 +79,7 @@ def join(
         if file_urls is not None:
             weight = max(weight, sum(shards[old].urls for old in item.olds) / file_urls)
         is_empty = bool(joined) and 0 in (joined[-1].digest.rows, item.digest.rows)
-        if is_empty or (joined and weights[-1] + weight < policy.merge_below):
+        if is_empty or (joined and weights[-1] + weight < min(policy.merge_below, policy.fill)):
             joined[-1] = _joined(joined[-1], item)
             weights[-1] += weight
         else:

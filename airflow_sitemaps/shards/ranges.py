@@ -173,8 +173,8 @@ class Known(Record, frozen=True, kw_only=True):
         position: Position in its change log: a range without a later change has the rows of its digest. Only the source
             reads it. Default: None, the section has no change log.
         watermark: The database's time at the last survey, if a watermark finds the changes. Default: None.
-        ages: Number of runs since each range was surveyed, in key order, if a watermark finds the changes. Default:
-            none.
+        ages: Number of runs since each range was surveyed, in key order, if a watermark finds the changes; above zero
+            also if a task read other rows than the survey. Default: none.
     """
 
     surveyed_at: Moment

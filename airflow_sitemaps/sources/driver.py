@@ -189,7 +189,7 @@ def translated(
 def is_passing(error: exc.DBAPIError) -> bool:
     """Return whether a retry may help: after a broken connection, a time-out, a deadlock or a shutdown."""
     has_no_code = error.connection_invalidated or isinstance(getattr(error.orig, "__context__", None), OSError)
-    if has_no_code or str(error.orig).startswith(LOCKED):
+    if has_no_code or str(error.orig).startswith(LOCKED) or "connection refused" in str(error.orig).lower():
         return True
     first = next(iter(getattr(error.orig, "args", ())), None)
     given = first.get("C") if isinstance(first, dict) else getattr(error.orig, "pgcode", None)  # of redshift_connector

@@ -365,3 +365,13 @@ def test_rows_without_a_key_are_in_neither_of_the_numbers_that_a_guard_compares(
     assert world.build().result == "unchanged"
     world.rows[7]["priority"] = 0.9
     assert world.build().result == "published"
+
+
+@pytest.mark.parametrize("fill", [0.1, 0.2, 0.5, 1.0])
+def test_files_that_a_build_cuts_do_not_merge_again(fill):
+    world = World([row(key) for key in range(300)], policy=ShardPolicy(max_urls=30, fill=fill))
+    world.build()
+    assert world.build().result == "unchanged"
+    del world.rows[5]
+    report = world.build()
+    assert (report.shards.removed, report.shards.rewritten) == (0, 1)

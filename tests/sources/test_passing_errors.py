@@ -20,12 +20,14 @@ class DriverError(Exception):
         self.sqlstate = sqlstate
 
 
-PASSING = [
+PASSING: list[Exception] = [
     *(DriverError("x", state) for state in ("57014", "55P03", "40P01", "53200", "57P01", "58030", "08006")),
     *(DriverError(number) for number in (1205, 1213, 3024, 1969, 1317, 2013)),
+    Exception("database is locked"),
+    Exception('connection to server at "127.0.0.1", port 5432 failed: Connection refused'),
     DriverError({"S": "ERROR", "C": "57014", "M": "canceled"}),  # of redshift_connector
 ]
-WRONG = [
+WRONG: list[Exception] = [
     DriverError({"errorName": "TABLE_NOT_FOUND"}),  # of Trino
     DriverError({"C": "42P01"}),
     DriverError("x", "42P01"),
@@ -36,18 +38,18 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("errors", "kind"), [(PASSING, SourceError), (WRONG, SourceConfigurationError)])
-def test_a_stored_query(errors: list[DriverError], kind: type[Exception]) -> None:
+def test_a_stored_query(errors: list[Exception], kind: type[Exception]) -> None:
     for error in errors:
         with pytest.raises(kind), translated(sa.create_engine("sqlite://"), "storing failed", SourceConfigurationError):
             raise exc.OperationalError("SELECT 1", {}, error)
 
 
 @pytest.mark.parametrize(("errors", "kind"), [(PASSING, exc.OperationalError), (WRONG, SourceConfigurationError)])
-def test_described_columns(errors: list[DriverError], kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_described_columns(errors: list[Exception], kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "_no_relation", lambda *_: "no table")
     for error in errors:
 
-        def described(*_: object, error: DriverError = error) -> None:
+        def described(*_: object, error: Exception = error) -> None:
             raise exc.OperationalError("SELECT 1", {}, error)
 
         monkeypatch.setattr(context, "_described", described)

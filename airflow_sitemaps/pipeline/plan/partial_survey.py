@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
@@ -165,7 +165,7 @@ def _by_change_log(
     elif known is not None and not _is_within(interval, known.surveyed_at, context.now):
         cause = f"the last survey of every range, of {known.surveyed_at}, is older than full_every={interval}"
     if cause or before is None or known is None:
-        return replace(_whole(context, whole, source.changes((), None), cause), earlier=known)
+        return _whole(context, whole, source.changes((), None), cause)
     reading = source.changes([shard.range for shard in before.shards], known.position)
     if reading.ranges is None:
         return _whole(context, whole, reading, reading.cause)
@@ -175,10 +175,9 @@ def _by_change_log(
     )
     return Narrowed(
         known=structs.replace(whole, surveyed_at=known.surveyed_at, position=reading.position),
-        survey=PartialSurvey(source, before, reading.ranges),
+        survey=PartialSurvey(source, before, {*reading.ranges, *(at for at, age in enumerate(known.ages) if age)}),
         note=note,
         warnings=_warnings(context, reading),
-        earlier=known,
     )
 
 

@@ -59,7 +59,6 @@ def plan_section(context: SectionContext, shared: SharedSurveys | None) -> Secti
         null_keys=survey.null_keys,
         null_key_samples=survey.null_key_samples,
         known=narrowed.with_ages(before, actions),
-        position=narrowed.earlier.position if narrowed.earlier is not None else None,
         survey_note=narrowed.note,
         warnings=(*narrowed.warnings, *_begins_again(context, fresh), *_begins_empty(context)),
         state=source.state,

@@ -24,7 +24,6 @@ from airflow_sitemaps.shards.commit import complete, first_serial
 from airflow_sitemaps.shards.guards.judgement import day_of, recent_days
 from airflow_sitemaps.shards.layout import Format, shard_name
 from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, restore, succeed
-from airflow_sitemaps.shards.ranges import Known
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import Clock, Progress
@@ -196,7 +195,7 @@ def _section(current: Manifest, then: SectionManifest, facts: CommitFacts, taken
         changed_in=generation,
         next_serial=serial,
         days=days,
-        known=then.known and Known(surveyed_at=then.known.surveyed_at, position=then.known.position),
+        known=then.known and replace(then.known, version="", watermark=None),
         permitted_requests=(now or then).permitted_requests,
         question=None,
         # Crawlers know what is rolled back: its URLs are not new in the next run. Compared dates are still as read then.

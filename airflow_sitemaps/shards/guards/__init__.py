@@ -106,7 +106,7 @@ class Guards:
     """Limits of one section's change, compared with the last generation and with the last seven days.
 
     Every fraction is a number from 0 to 1. A section with fewer than ``min_rows`` URLs may lose as many URLs as one
-    with ``min_rows``, but at most half of them, and rules may drop a quarter of its rows.
+    with ``min_rows``, but at most half of them, and rules may drop a quarter of its rows; below 20 URLs, all but one.
 
     Attributes:
         max_shrink: Fraction of the earlier URLs that may disappear. Default: 0.15.
