@@ -53,6 +53,8 @@ def lines(report: Report) -> Iterator[str]:
     yield headline(report)
     for name, section in report.sections.items():
         yield from _section_lines(name, section)
+    own = {sentence for section in report.sections.values() for sentence in section.drift}
+    yield from (f"WARNING changed outside: {sentence}" for sentence in report.drift if sentence not in own)
     if others := _not_checked(report):
         yield f"not checked, since this run is of other sections: {others}"
     yield from prefix_lines(report.prefixes)
@@ -76,7 +78,8 @@ def lines(report: Report) -> Iterator[str]:
 def _not_checked(report: Report) -> str:
     """Return the names of the sections that the run did not plan, as published before; empty if there are none."""
     concerned = {*report.planned, *(failure.section for failure in report.failures)}
-    names = [name for name in report.sections if name not in concerned] if concerned else []
+    present = (name for name, section in report.sections.items() if section.shards.total)  # else it is retired
+    names = [name for name in present if name not in concerned] if concerned else []
     more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
     return f"{', '.join(names[:MAX_NAMES])}{more}"
 

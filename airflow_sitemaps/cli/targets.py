@@ -96,7 +96,11 @@ def load(target: str) -> Target:
     module, dags = run_file(path.resolve())
     sitemap = getattr(module, name, None)
     if not isinstance(sitemap, Sitemap):
-        what = "has no such name" if sitemap is None else f"holds a {type(sitemap).__name__} there, not a Sitemap"
+        what = (
+            "has no such name"
+            if sitemap is None
+            else f"holds an object of type {type(sitemap).__name__} there, not a Sitemap"
+        )
         raise TargetError(f"{target!r}: {file} {what}")
     params: Any = {}
     for dag in dags:

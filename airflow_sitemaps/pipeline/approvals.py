@@ -152,7 +152,7 @@ def _judged(
     """
     ((name, _),) = staged.sections.items()
     new = next_manifest(old, staged, receipts, commit_facts(opened, old))
-    own = tuple(refusal for refusal in at_commit(opened, staged, receipts, old, new) if refusal.section == name)
+    own = tuple(refusal for refusal in at_commit(opened, staged, receipts, old, new)[0] if refusal.section == name)
     canary = [refusal for refusal in refusals if refusal.guard == "canary"]
     canary = canary or list(Canaries(opened).refusals(staged, receipts, old, ()))
     judged = {refusal.guard: refusal for refusal in (*refusals, *own, *canary)}  # as rendered, where it was rendered

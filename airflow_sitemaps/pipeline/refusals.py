@@ -161,8 +161,8 @@ def without_spent(
 
 def at_commit(
     opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt], old: Manifest | None, new: Manifest
-) -> tuple[Refusal, ...]:
-    """Judge the sections that a plan renders, and the whole; return what the run's permits do not allow."""
+) -> tuple[tuple[Refusal, ...], tuple[Refusal, ...]]:
+    """Judge the sections that a plan renders, and the whole; return what the run's permits do not allow, and what they do."""
     sitemap = opened.sitemap
     refusals: list[Refusal] = []
     for section in sitemap.sections:
@@ -171,12 +171,14 @@ def at_commit(
             state = new.sections[section.name]
             refusals += urls_at_commit(change, state, sitemap.base_url_of(section))
             refusals += _redated(change, plan.sections[section.name], receipts, state)
-    stand = (*permitted(refusals, plan.allow)[0], *missing_at_commit(sitemap, plan, old, new))
+    stand, passed = permitted(refusals, plan.allow)
+    stand = (*stand, *missing_at_commit(sitemap, plan, old, new))
     counted = _counted_in_total(sitemap, old, stand, plan.allow)
     before = {name: section for name, section in counted.items() if name in new.sections}
     after = {name: size_of(new.sections[name]) for name in before}
     total = check_total(sitemap.guards, before, after, now=new.committed_at, what="URLs")
-    return (*stand, *permitted(total, plan.allow)[0])
+    of_whole = permitted(total, plan.allow)
+    return (*stand, *of_whole[0]), (*passed, *of_whole[1])
 
 
 def _redated(

@@ -53,10 +53,16 @@ def encode(value: Manifest | Plan | Receipt | GoneUrls) -> bytes:
     return gzip.compress(text, compresslevel=4, mtime=0)
 
 
-def decode(decoder: Decoder[T], data: bytes, what: str) -> T:
+RESTORE: Final = (
+    "Restore it from the state area's generations/, or set a new state area and run `airflow-sitemaps adopt`."
+)
+RUN_AGAIN: Final = "Run the DAG again, or clear its planning task with those after it."
+
+
+def decode(decoder: Decoder[T], data: bytes, what: str, step: str = RESTORE) -> T:
     """Decode a persisted object, or the part of it that another type of the same field names describes.
 
-    ``what`` describes the object with its location, for messages.
+    ``what`` describes the object with its location, and ``step`` the next step, for messages.
     """
     try:
         text = capped.decompress(data, max_byte_size=max(ROOM, RATIO * len(data)))
@@ -68,8 +74,7 @@ def decode(decoder: Decoder[T], data: bytes, what: str) -> T:
         _check_version(text, what)
     except _UNREADABLE as error:
         raise ManifestError(
-            f"{what} cannot be read ({type(error).__name__}: {error}); it is damaged, or another program wrote it. "
-            "Restore it from the state area's generations/, or set a new state_url and run `airflow-sitemaps adopt`."
+            f"{what} cannot be read ({type(error).__name__}: {error}); it is damaged, or another program wrote it. {step}"
         ) from error
     return decoded
 
@@ -89,7 +94,7 @@ def decode_manifest(data: bytes, where: str = "the manifest") -> Manifest:
 
 def decode_plan(data: bytes, where: str = "the plan") -> Plan:
     """Decode a plan."""
-    plan = decode(_PLAN, data, where)
+    plan = decode(_PLAN, data, where, RUN_AGAIN)
     if problem := _misfit(plan):
         raise ManifestError(f"{where} is not a valid plan: {problem}. It was damaged or forged. Plan again.")
     return plan
@@ -97,7 +102,7 @@ def decode_plan(data: bytes, where: str = "the plan") -> Plan:
 
 def decode_receipt(data: bytes, where: str = "the receipt") -> Receipt:
     """Decode a receipt."""
-    return decode(_RECEIPT, data, where)
+    return decode(_RECEIPT, data, where, RUN_AGAIN)
 
 
 def decode_gone(data: bytes, where: str = "the record of gone URLs") -> GoneUrls:

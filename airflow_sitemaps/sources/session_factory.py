@@ -121,6 +121,10 @@ def _session(
     wanted = {"key": list(settings.key_columns), "loc": list(location.columns)} | pages
     what = f"{name}: connecting"
     with waiting(what, WAIT_BOUND), translated(engine, f"{what} failed", SourceError), engine.connect() as connection:
+        with translated(engine, f"{name}: a statement of session= failed", SourceConfigurationError):
+            for sql in dialect.users_sql:
+                connection.exec_driver_sql(sql)
+        connection.rollback()
         dialect.begin(connection)
         relation = base if is_stored else _with_groups(settings, connection, dialect, base, name)
         columns = columns_of(

@@ -232,7 +232,7 @@ def test_a_plan_names_the_sections_that_fail(shop: Shop) -> None:
         ("nowhere.py:sitemap", "no file"),
         ("{file}", "path/to/file.py:sitemap"),
         ("{file}:nothing", "no such name"),
-        ("{file}:number", "holds a int"),
+        ("{file}:number", "holds an object of type int"),
     ],
 )
 def test_a_wrong_target_is_status_2(shop: Shop, target: str, words: str) -> None:

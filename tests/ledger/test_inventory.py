@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import pytest
 
-from airflow_sitemaps.errors import ConfigurationError, StoreError
+from airflow_sitemaps.errors import ConfigurationError, StoreContentError, StoreError
 from airflow_sitemaps.pipeline import find, inventory
 from airflow_sitemaps.pipeline.find import find_in_manifest
 from airflow_sitemaps.pipeline.inventory import count, export
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.plugin.shard_map import read_map
+from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.stores import open_area
 from airflow_sitemaps.stores.memory import MemoryStore
 from tests.ledger.parts import lines, manifest_of
@@ -146,3 +147,26 @@ def test_the_search_of_the_pages_says_it_too(world):
     (match,) = find_in_manifest(state, manifest, url, templates={}).matches
     assert match.fields == find(world.sitemap(), url).matches[0].fields
     assert "first_listed" in match.fields
+
+
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+def test_a_body_that_cannot_be_read_fails_the_inventory(damage, tmp_path):
+    """Else the export would lack its URLs, and call itself whole."""
+    world = World([row(key) for key in range(12)])
+    world.build()
+    body = manifest_of(world).sections["pages"].shards[1].file.body
+    if damage == "missing":
+        del world.config.state.objects[body]
+    else:
+        world.store.state.put(body, b"junk", mode=Overwrite(), metadata={}, content_type="application/gzip")
+    for call in (
+        lambda: count(inventory(world.sitemap())),
+        lambda: export(world.sitemap(), open_area(str(tmp_path), None)),
+    ):
+        with pytest.raises(
+            StoreContentError, match=rf"the body of pages-00002.xml.gz, is {damage}: run again with rebuild"
+        ):
+            call()
+    world.build(rebuild=["pages-00002.xml.gz"])
+    assert export(world.sitemap(), open_area(str(tmp_path), None)).urls == 12
+    assert len(rows_of(tmp_path)) == 12

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
-from airflow_sitemaps.errors import GuardError, StoreError
+from airflow_sitemaps.errors import GuardError, RequestError, StoreError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.report_text import lines
+from airflow_sitemaps.shards.guards import check_permits
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
-from tests.support.environment import BASE, row
+from tests.support.environment import BASE, World, row
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
@@ -208,3 +210,32 @@ def test_a_permitted_move_finishes_the_promotion_of_the_other_deployment(monkeyp
     die_while_promoting(shop, monkeypatch)
     assert shop.run(origin=STAGING, allow=("moved",)).result == "published"
     assert row("first")["loc"] in crawl(shop.store.open()).locs()
+
+
+def test_a_bound_in_percent_is_refused() -> None:
+    """A bound of 15 would let any loss pass."""
+    with pytest.raises(RequestError, match=r"'15' is not a valid bound; give a fraction, like shrink:pages=0\.15"):
+        check_permits(["shrink:pages=15"], ["pages"])
+    check_permits(["growth:pages=15", "shrink:pages=1"], ["pages"])
+
+
+def test_a_change_that_is_allowed_at_the_commit_is_named() -> None:
+    world = World([row(key) for key in range(2_000)], max_urls=500, guards=Guards())
+    world.build()
+    for each in world.rows:
+        each["loc"] = each["loc"].replace("/p/", "/q/")
+    with pytest.raises(GuardError, match="churn"):
+        world.build()
+    report = world.build(allow=["churn=1"])
+    assert any(warning.startswith("allowed: Section 'pages'") for warning in report.warnings)
+
+
+def test_a_report_names_a_drifted_index_and_no_retired_section_as_not_checked() -> None:
+    world = World([row(key) for key in range(5)])
+    world.build()
+    world.store.public.delete("sitemap.xml")
+    text = list(lines(world.build()))
+    assert "WARNING changed outside: sitemap.xml was changed by another program" in text
+    sections = [Section("others", MemorySourceConfig([row(9)]))]
+    report = build(Sitemap(world.config, sections, guards=Guards.disabled(), retired=["pages"]), clock=world.clock)
+    assert not [line for line in lines(report) if line.startswith("not checked")]

@@ -107,3 +107,10 @@ def test_the_files_do_not_depend_on_settings() -> None:
 def test_only_a_list_of_statements_is_taken(wrong: object) -> None:
     with pytest.raises(SourceConfigurationError, match="session="):
         SqlSource("mart", table="pages", key="id", loc="slug", session=wrong)
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgresql", "duckdb", "mariadb"])
+def test_a_wrong_statement_is_an_error_of_the_configuration(name: str) -> None:
+    base = live(name)
+    with pytest.raises(SourceConfigurationError, match="a statement of session= failed"):
+        session(base, query="SELECT 1 AS id, 'a' AS slug", key="id", loc="slug", session=["SELEC 1"]).__enter__()

@@ -283,7 +283,7 @@ for key, mode in (("new", Create()), ("k", Update(etag))):
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.count("no room for 200,000 bytes") == 2
-    assert "Nothing was changed" in done.stdout
+    assert "This file was not changed" in done.stdout
     public = config.open().public
     head = public.head("k")
     assert head is not None

@@ -362,7 +362,7 @@ def _stale_plans() -> Iterable[Change]:
 
 
 def _no_guard_at_commit() -> Iterable[Change]:
-    yield draft, "at_commit", lambda *args, **kwargs: ()
+    yield draft, "at_commit", lambda *args, **kwargs: ((), ())
 
 
 def _changed_code() -> Iterable[Change]:

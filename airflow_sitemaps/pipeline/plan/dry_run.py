@@ -46,8 +46,9 @@ def explain(plan: Plan) -> list[str]:
         rows = sum(batch.rows for batch in plan.batches)
         lines.append(f"{counted(len(plan.batches), 'batch')} to read {counted(rows, 'row')}")
     else:
-        is_refused = bool(plan.refusals or plan.failures)
-        lines.append(f"{'' if is_refused else 'nothing changed: '}nothing will be written")
+        waits = any(action.kind is Action.WAIT for section in plan.sections.values() for action in section.actions)
+        is_unchanged = not (waits or plan.refusals or plan.failures)
+        lines.append(f"{'nothing changed: ' if is_unchanged else ''}nothing will be written")
     return lines
 
 

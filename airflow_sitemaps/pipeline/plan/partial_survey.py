@@ -209,8 +209,8 @@ def _by_watermark(context: SectionContext, known: Known | None) -> Narrowed:
     touched = set(source.touched(ranges, since))
     positions = touched | {len(ranges) - 1} | _slice(known, len(ranges))
     note = (
-        f"{len(touched):,} of {counted(len(ranges), 'range')} have rows modified since {since}; "
-        f"{counted(len(positions), 'range')} are surveyed"
+        f"rows modified since {since} in {len(touched):,} of {counted(len(ranges), 'range')}; "
+        f"surveyed: {counted(len(positions), 'range')}"
     )
     survey = PartialSurvey(source, before, positions)
     whole = structs.replace(whole, surveyed_at=known.surveyed_at)

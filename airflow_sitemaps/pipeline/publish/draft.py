@@ -61,7 +61,7 @@ def make_draft(
     sitemap, fails_all = opened.sitemap, plan.fails_all(opened.sitemap.on_section_failure)
     facts = commit_facts(opened, old, plan.adopted, stored_at)
     manifest = next_manifest(old, plan, receipts, facts)
-    refusals = at_commit(opened, plan, receipts, old, manifest)
+    refusals, passed = at_commit(opened, plan, receipts, old, manifest)
     if not (refusals and fails_all):
         refusals += canaries.refusals(plan, receipts, old, {refusal.section for refusal in refusals})
     refused = refusals
@@ -89,8 +89,29 @@ def make_draft(
     manifest = replace(manifest, headers=opened.store.headers)
     failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
     manifest = complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest))
-    own = (*content_warnings(sitemap, plan, old, manifest), *_ledger_warnings(plan, receipts), *gone_warnings, *past)
+    was_named = any(warning.startswith("allowed: ") for warning in plan.warnings)  # by its number of rows
+    allowed = (
+        f"allowed: {r.message}" for r in passed if not (was_named and r.guard in ("empty", "shrink", "growth", "total"))
+    )
+    own = (
+        *allowed,
+        *content_warnings(sitemap, plan, old, manifest),
+        *_ledger_warnings(plan, receipts),
+        *gone_warnings,
+        *past,
+        *_moved_index(old, manifest),
+    )
     return given, manifest, refusals, (*plan.warnings[len(given.warnings) :], *canaries.warnings(), *own)
+
+
+def _moved_index(old: Manifest | None, new: Manifest) -> tuple[str, ...]:
+    """Return a warning if no index of the last generation is left."""
+    before = {index.name for index in old.indexes} if old is not None else set()
+    after = {index.name for index in new.indexes}
+    if not before or before & after:
+        return ()
+    text = f"the index {', '.join(sorted(before)[:3])} is replaced by {', '.join(sorted(after)[:3])}: name it in robots.txt"
+    return (f"{text} and to the search engines. The old one stays for the grace",)
 
 
 def _is_quiet(opened: OpenSitemap, old: Manifest, new: Manifest) -> bool:

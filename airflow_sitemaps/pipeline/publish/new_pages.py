@@ -130,7 +130,7 @@ class CanaryResult:
         texts = [f"{len(urls):,} {check}, such as {', '.join(urls[:SAMPLES])}" for check, urls in self.faults.items()]
         pages, test = counted(self.test.judged, "requested page"), self.test
         if not texts:
-            return f"none of {pages} is faulty."
+            return self.doubt or f"none of {pages} is faulty."
         share = f"{test.faulty / test.judged:.1%}; the limit is max_bad={test.max_bad:.1%}"
         return f"{test.faulty:,} of {pages}, new or changed in this run, are faulty ({share}): {'; '.join(texts)}."
 

@@ -261,7 +261,9 @@ def foreign_content(sitemap: Sitemap, store: Store, names: Sequence[str], bodies
             theirs |= locs
             continue
         missing = sorted(loc for loc in locs if not set(names) & set(child_names(sitemap, loc)))
-        unread += [f"{safe_text(loc[:SHOWN])}: no sitemap of this address with a sitemap's name" for loc in missing]
+        unread += [
+            f"{safe_text(loc[:SHOWN])}: no such file in this store, or its name is not a sitemap's" for loc in missing
+        ]
     ours = frozenset(loc for key in bodies for loc in _staged(store, key))
     return ForeignContent(theirs=frozenset(theirs), ours=ours, unread=tuple(unread))
 

@@ -132,8 +132,9 @@ def _earlier(state: StateRepository, current: Manifest, generation: int) -> Mani
     kept = [note.generation for note in current.history[:-1]]
     earlier = state.generation(generation) if generation in kept else None
     if earlier is None:
+        why = "its manifest is missing; " if generation in kept else ""
         raise ConfigurationError(
-            f"generation {generation} cannot be rolled back to: the current one is {current.generation}, and the "
+            f"generation {generation} cannot be rolled back to: {why}the current one is {current.generation}, and the "
             f"earlier ones kept are: {', '.join(map(str, kept)) or 'none'}"
         )
     return earlier

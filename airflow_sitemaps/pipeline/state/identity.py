@@ -125,8 +125,8 @@ def check_owner(sitemap: Sitemap, manifest: Manifest) -> None:
     if manifest.base_url != sitemap.store.base_url or manifest.owner != sitemap.owner:
         raise OwnershipError(
             f"the state area belongs to another sitemap: {manifest.base_url} (owner {manifest.owner!r}), and this one "
-            f"is {sitemap.store.base_url} (owner {sitemap.owner!r}). Give this sitemap an address and a state_url of "
-            "its own."
+            f"is {sitemap.store.base_url} (owner {sitemap.owner!r}). Give this sitemap an address and a state area "
+            "of its own (state_url=, or state_dir= of a LocalStore)."
         )
     names = {section.name for section in sitemap.sections} | set(sitemap.retired)
     if manifest.sections and not names & set(manifest.sections):

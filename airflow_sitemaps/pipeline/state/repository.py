@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.errors import ConfigurationError, IncompleteError, StoreContentError
+from airflow_sitemaps.errors import ConfigurationError, IncompleteError, InvalidSitemapError, StoreContentError
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.ports import Create, Overwrite, Update
 from airflow_sitemaps.protocol import gzip
@@ -133,12 +133,15 @@ class StateRepository:
 
     def content(self, file: PublicFile) -> bytes:
         """Read the uncompressed content of a shard's file from its private body."""
-        body = self.objects.get(file.body)
-        if body is None:
-            raise StoreContentError(
-                f"{self.objects.url(file.body)}, the body of {file.name}, is missing: run again with rebuild=[{file.name!r}]"
-            )
-        return gzip.decompress(body.body, max_byte_size=file.xml_byte_size)
+        body, what = self.objects.get(file.body), "missing"
+        if body is not None:
+            try:
+                return gzip.decompress(body.body, max_byte_size=file.xml_byte_size)
+            except InvalidSitemapError:
+                what = "damaged"
+        raise StoreContentError(
+            f"{self.objects.url(file.body)}, the body of {file.name}, is {what}: run again with rebuild=[{file.name!r}]"
+        )
 
     def replace_manifest(self, manifest: Manifest, over: ManifestVersion | None) -> ManifestVersion:
         """Replace the manifest, or put the first if ``over`` is None. ``RefusedPutError``: another is current."""
@@ -205,9 +208,14 @@ class StateRepository:
         return key
 
     def read_report(self, run: str) -> dict[str, Any] | None:
-        """Read a run's report as JSON values; return None if none is stored."""
+        """Read a run's report as JSON values; return None if none is stored, or if it is damaged."""
         stored = self.objects.get(report_key(run))
-        return None if stored is None else json.loads(stored.body)
+        try:
+            report: dict[str, Any] | None = None if stored is None else json.loads(stored.body)
+        except ValueError as error:
+            log.warning("%s is damaged (%s) and is ignored", self.objects.url(report_key(run)), error)
+            return None
+        return report
 
     def _create(self, key: str, body: bytes, write_id: str) -> None:
         put_verified(self.objects, key, body, mode=Create(), write_id=write_id, content_type=GZIP)

@@ -200,7 +200,8 @@ class Refusal:
         return f"{self.guard}{bound}" if self.guard in WHOLE else f"{self.guard}:{self.section}{bound}"
 
     def __str__(self) -> str:
-        return f"{self.message} To let one run pass: --allow {self.permit}, or the DAG param allow=[{self.permit!r}]."
+        param = f", or the DAG param allow=[{self.permit!r}]" if self.guard != "adopt" else ""  # no DAG adopts
+        return f"{self.message} To let one run pass: --allow {self.permit}{param}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +228,7 @@ class Permit:
             number = float(bound) if equals else None
         except ValueError:
             number = math.nan
-        if number is not None and not 0 <= number < math.inf:
+        if number is not None and not 0 <= number <= (1e9 if guard == "growth" else 1):
             raise RequestError(f"allow={text!r}: {bound!r} is not a valid bound; give a fraction, like {name}=0.15")
         return cls(guard=guard, section=section if colon else None, bound=number)
 

@@ -145,7 +145,7 @@ def _translated(e: OSError, verb: str, path: Path, byte_size: int | None) -> Sto
     if e.errno in NO_ROOM:
         size = "" if byte_size is None else f" {byte_size:,} bytes"
         return StoreError(
-            f"{verb} {path}: no room for{size} ({e.strerror}). Nothing was changed. Free space on the file system of "
+            f"{verb} {path}: no room for{size} ({e.strerror}). This file was not changed. Free space on the file system of "
             f"{path.parent} or raise the quota or file size limit, then run again"
         )
     if e.errno in UNUSABLE_NAME:
