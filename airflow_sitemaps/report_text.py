@@ -119,6 +119,9 @@ def written_line(written: Written) -> str:
 
 
 def _section_lines(name: str, section: SectionReport) -> Iterator[str]:
+    if section.shards.removed and not section.shards.total and not section.rows:
+        yield f"section {name}: its {counted(section.shards.removed, 'file')} left the index"
+        return
     yield (
         f"section {name}: {counted(section.urls, 'URL')} of {counted(section.rows, 'row')} in {counted(section.shards.total, 'shard')}, "
         f"{size(section.file_bytes)}; {counted(section.rows_read, 'row')} read, {size(section.bytes_written)} written"

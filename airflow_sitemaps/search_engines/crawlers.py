@@ -56,9 +56,9 @@ class Crawler:
 
     def __post_init__(self) -> None:
         where = f"Crawler({self.name!r})"
-        if not _NAME.fullmatch(self.name):
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ConfigurationError(f"{where}: give a name of letters a-z, digits and '-', of at most 32 characters")
-        if not re.fullmatch(r"[^%_\\]+", self.agent):
+        if not isinstance(self.agent, str) or not re.fullmatch(r"[^%_\\]+", self.agent):
             raise ConfigurationError(
                 f"{where}: agent={self.agent!r}; give a part of its User-Agent without '%' and '_'"
             )

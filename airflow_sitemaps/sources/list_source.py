@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -68,6 +68,7 @@ class ListSource(SourceConfig):
         if (
             bool(self.pages) == (self.file is not None)
             or isinstance(self.pages, str)
+            or not isinstance(self.pages, (Iterable, type(None)))
             or not is_absent_or_text(self.file)
         ):
             raise SourceConfigurationError(

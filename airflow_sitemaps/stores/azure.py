@@ -84,6 +84,7 @@ class AzureBlobStore(BucketStore):
         Raises:
             ConfigurationError: It is not such an address.
         """
+        url = url if isinstance(url, str) else repr(url)
         account = ACCOUNT.fullmatch(url)
         start, rest = (f"{SCHEME}{account[1]}/", account[2]) if account else (SCHEME, url.removeprefix(SCHEME))
         if not account and not url.startswith(SCHEME):

@@ -31,7 +31,7 @@ class BucketAddress:
     @classmethod
     def parse(cls, url: str, *, start: str, where: str, name: re.Pattern[str] = BUCKET) -> BucketAddress:
         """Parse an address such as ``s3://bucket/some/prefix/``."""
-        if "?" in url or "#" in url or not url.startswith(start):
+        if not isinstance(url, str) or "?" in url or "#" in url or not url.startswith(start):
             raise ConfigurationError(f"{where}: {url!r} must look like '{start}bucket/prefix', with nothing after it")
         bucket, _, prefix = url.removeprefix(start).partition("/")
         if not name.fullmatch(bucket) or ".." in bucket:

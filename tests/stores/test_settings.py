@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps import AzureBlobStore, GCSStore, LocalStore, MemoryStore, S3Store
+from airflow_sitemaps import AzureBlobStore, Crawler, GCSStore, ListSource, LocalStore, MemoryStore, S3Store
 from airflow_sitemaps.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -81,3 +82,21 @@ def test_settings_of_every_store(kind: str, settings: dict[str, Any], message: s
 def test_settings_of_s3(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         STORES["s3"](**settings)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: S3Store(None, base_url=BASE), "None must look like 's3://bucket/prefix'"),
+        (lambda: GCSStore(3, base_url=BASE), "3 must look like 'gs://bucket/prefix'"),
+        (lambda: AzureBlobStore(3, base_url=BASE), "'3' must look like 'az://container/prefix'"),
+        (lambda: LocalStore("maps", base_url=BASE, group=1.5), "group=1.5 must be the name or id of a group"),
+        (lambda: LocalStore("maps", base_url=BASE, state_dir=3), "state_dir=3 must be a folder"),
+        (lambda: ListSource(3), "give either a list of pages"),
+        (lambda: Crawler(name=None, agent="Bot", domains=["bot.example"]), "give a name of letters"),
+        (lambda: Crawler(name="bot", agent=None, domains=["bot.example"]), "agent=None; give a part of its User-Agent"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(make: Any, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        make()

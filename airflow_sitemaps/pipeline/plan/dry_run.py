@@ -43,8 +43,9 @@ def explain(plan: Plan) -> list[str]:
     lines.extend(f"refused: {refusal}" for refusal in plan.refusals)
     lines.extend(f"not published: {failure}" for failure in plan.failures if failure.error != "GuardError")
     if plan.changes:
-        rows = sum(batch.rows for batch in plan.batches)
-        lines.append(f"{counted(len(plan.batches), 'batch')} to read {counted(rows, 'row')}")
+        left_out = {*(refusal.section for refusal in plan.refusals), *(failure.section for failure in plan.failures)}
+        batches = [batch for batch in plan.batches if batch.section not in left_out]
+        lines.append(f"{counted(len(batches), 'batch')} to read {counted(sum(batch.rows for batch in batches), 'row')}")
     else:
         waits = any(action.kind is Action.WAIT for section in plan.sections.values() for action in section.actions)
         is_unchanged = not (waits or plan.refusals or plan.failures)

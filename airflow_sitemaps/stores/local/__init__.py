@@ -65,11 +65,14 @@ class LocalStore(StoreSettings):
         super().__post_init__()
         where = self._named()
         if self.state_dir is not None:
+            if not isinstance(self.state_dir, (str, os.PathLike)):
+                raise ConfigurationError(f"{where}: state_dir={self.state_dir!r} must be a folder")
             with suppress(RuntimeError):  # an unknown home folder: ``open`` says so
                 self.folders()
         check_mode("file_mode", self.file_mode, required=0o600, where=where)
         check_mode("dir_mode", self.dir_mode, required=0o700, where=where)
-        if isinstance(self.group, bool) or self.group == "" or (isinstance(self.group, int) and self.group < 0):
+        is_id = isinstance(self.group, int) and not isinstance(self.group, bool) and self.group >= 0
+        if self.group is not None and not is_id and not (isinstance(self.group, str) and self.group):
             raise ConfigurationError(f"{where}: group={self.group!r} must be the name or id of a group")
 
     @property
