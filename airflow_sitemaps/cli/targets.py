@@ -48,8 +48,12 @@ class Target:
             raise TargetError(f"--param {unknown[0]}: the DAG has no such param; it has {', '.join(defaults)}")
         params = {}
         for name, default in defaults.items():
-            given_as = [(_parsed(name, values[name], default),), (values[name],)] if name in values else [()]
-            for value in given_as:
+            parsed = [_parsed(name, values[name], default)] if name in values else []
+            if parsed and not isinstance(parsed[0], str):
+                parsed.append(values[name])  # JSON, such as 3.10, may be meant as a text
+            tries: list[tuple[Any, ...]] = [(each,) for each in parsed] or [()]
+            reasons: list[str] = []
+            for value in tries:
                 try:
                     params[name] = copy(self.params.get_param(name)).resolve(*value)
                     break
@@ -57,13 +61,10 @@ class Target:
                     AirflowException,
                     ValueError,
                 ) as error:  # ParamValidationError: jsonschema's lines follow the reason
-                    reason = str(error).partition("\n")[0]
-                    if (
-                        value == given_as[-1] or "is not of type" not in reason
-                    ):  # else JSON, such as 3.10, may be a text
-                        raise TargetError(
-                            f"--param {name}: {reason}. Give {name}=VALUE that fits the DAG's params"
-                        ) from None
+                    reasons.append(str(error).partition("\n")[0])
+            else:
+                reason = reasons[-1] if "is not of type" in reasons[0] else reasons[0]
+                raise TargetError(f"--param {name}: {reason}. Give {name}=VALUE that fits the DAG's params")
         return params
 
 

@@ -121,7 +121,7 @@ def _session(
     wanted = {"key": list(settings.key_columns), "loc": list(location.columns)} | pages
     what = f"{name}: connecting"
     with waiting(what, WAIT_BOUND), translated(engine, f"{what} failed", SourceError), engine.connect() as connection:
-        with translated(engine, f"{name}: a statement of session= failed", SourceConfigurationError):
+        with translated(engine, f"{name}: a statement of session= failed", SourceError):
             for sql in dialect.users_sql:
                 connection.exec_driver_sql(sql)
         connection.rollback()

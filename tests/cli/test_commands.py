@@ -405,6 +405,7 @@ with DAG("versions", schedule=None, max_active_runs=1, params={{"version": Param
     [
         ("1.1", "1.10", "1.10"), ("1.1", '"1.10"', "1.10"), ("x", "true", "true"), (2, "1.10", "1.1"), (2, "a", "a"),
         ("None, type=['null', 'string']", "1.10", "1.10"), ("type='string'", "1.10", "1.10"),
+        ("None, enum=[None, '1'], title='type='", "1", "1"),
     ],
 )  # fmt: skip
 def test_a_param_that_is_a_text_keeps_its_form(shop: Shop, default: Any, given: str, listed: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
-from airflow_sitemaps.errors import GuardError, RequestError, StoreError
+from airflow_sitemaps.errors import GuardError, PartlyPublishedError, RequestError, StoreError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.request import RunRequest
@@ -241,3 +241,27 @@ def test_a_report_names_a_drifted_index_and_no_retired_section_as_not_checked() 
     text = list(lines(report))
     assert not [line for line in text if line.startswith("not checked")]
     assert "section pages: its 1 file left the index" in text
+
+
+def test_permits_of_a_section_that_another_guard_refuses_are_not_named() -> None:
+    shop = [[row(key, loc=f"{BASE}{name}/{key}") for key in range(2_000)] for name in ("a", "b")]
+    store, clock = MemoryStore(base_url=BASE), FakeClock()
+    sections = [Section(name, MemorySourceConfig(rows)) for name, rows in zip("ab", shop, strict=True)]
+    sitemap = Sitemap(store, sections)
+    build(sitemap, clock=clock)
+    for each in [*shop[0], *shop[1]]:
+        each["loc"] = each["loc"].replace("/a/", "/x/").replace("/b/", "/y/")
+    for each in shop[1][:100]:
+        each["loc"] = "ftp://www.example.com/"
+    with pytest.raises(PartlyPublishedError) as partly:
+        build(sitemap, allow=["churn=1"], clock=clock)
+    allowed = [warning for warning in partly.value.report.warnings if warning.startswith("allowed: ")]
+    assert [warning.startswith("allowed: Section 'a'") for warning in allowed] == [True]
+
+
+def test_a_permitted_loss_of_a_url_that_must_be_listed_is_named() -> None:
+    world = World([row(1, loc=f"{BASE}about"), row(2)], settings={"must_list": ["/about"]})
+    world.build()
+    del world.rows[0]
+    report = world.build(allow=["must_list"])
+    assert [w for w in report.warnings if w.startswith("allowed: ") and "must_list" in w]

@@ -110,7 +110,7 @@ def test_only_a_list_of_statements_is_taken(wrong: object) -> None:
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgresql", "duckdb", "mariadb"])
-def test_a_wrong_statement_is_an_error_of_the_configuration(name: str) -> None:
+def test_a_wrong_statement_is_named_by_its_argument(name: str) -> None:
     base = live(name)
-    with pytest.raises(SourceConfigurationError, match="a statement of session= failed"):
+    with pytest.raises(SourceError, match="a statement of session= failed"):
         session(base, query="SELECT 1 AS id, 'a' AS slug", key="id", loc="slug", session=["SELEC 1"]).__enter__()

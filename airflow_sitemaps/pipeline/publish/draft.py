@@ -47,6 +47,10 @@ _PAST_ITS_AGE: Final = (
 )
 
 
+_BY_ROWS: Final = ("empty", "shrink", "growth", "total")
+"""Guards that the plan judges too, by rows."""
+
+
 def make_draft(
     canaries: Canaries, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], stored_at: datetime | None
 ) -> tuple[Plan, Manifest, tuple[Refusal, ...], tuple[str, ...]]:
@@ -89,9 +93,12 @@ def make_draft(
     manifest = replace(manifest, headers=opened.store.headers)
     failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
     manifest = complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest))
-    was_named = any(warning.startswith("allowed: ") for warning in plan.warnings)  # by its number of rows
+    named = [warning for warning in plan.warnings if warning.startswith("allowed: ")]  # by rows, or in an answer
     allowed = (
-        f"allowed: {r.message}" for r in passed if not (was_named and r.guard in ("empty", "shrink", "growth", "total"))
+        f"allowed: {r.message}"
+        for r in passed
+        if r.section not in failed
+        and not any(r.message in n or (r.guard in _BY_ROWS and repr(r.section) in n) for n in named)
     )
     own = (
         *allowed,
