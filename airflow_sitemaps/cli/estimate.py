@@ -1,7 +1,8 @@
 """Estimates of the cost of a first build and of a later run, computed from measured rates. Pure: no I/O, no clock.
 
-The rates of ``Rates`` are from an earlier run of ``make bench`` and from docs/guarantees.md, on two cores of one machine. A figure that was
-not measured there is marked as assumed. Use the result to compare layouts and numbers of workers, not as a promise.
+The rates of ``Rates`` are from an earlier run of ``make bench`` and from docs/guarantees.md, on two cores of one machine. A
+figure that was not measured there is marked as assumed. Use the result to compare layouts and numbers of workers, not as a
+promise.
 """
 
 from __future__ import annotations

@@ -57,11 +57,8 @@ class Target:
                 try:
                     params[name] = copy(self.params.get_param(name)).resolve(*value)
                     break
-                except (
-                    AirflowException,
-                    ValueError,
-                ) as error:  # ParamValidationError: jsonschema's lines follow the reason
-                    reasons.append(str(error).partition("\n")[0])
+                except (AirflowException, ValueError) as error:
+                    reasons.append(str(error).partition("\n")[0])  # in which lines of jsonschema follow the reason
             else:
                 reason = reasons[-1] if "is not of type" in reasons[0] else reasons[0]
                 raise TargetError(f"--param {name}: {reason}. Give {name}=VALUE that fits the DAG's params")

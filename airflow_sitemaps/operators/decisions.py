@@ -61,8 +61,8 @@ class Approval:
     """Whom Airflow asks about a section that the guards refuse, and for how long.
 
     Attributes:
-        timeout: How long a question is open. Then the published section is kept. At most the
-            sitemap's ``grace``, or six hours if that is longer, from the plan on: what a run wrote is kept for that time. Default: 4 hours.
+        timeout: How long a question is open. Then the published section is kept. At most the sitemap's ``grace``, or six
+            hours if that is longer, from the plan on: what a run wrote is kept for that time. Default: 4 hours.
         assigned_users: Who may answer, each as ``{"id": …, "name": …}`` of Airflow's auth manager. No one else may, not
             even an administrator. Default: everyone whom Airflow lets answer in the DAG.
 

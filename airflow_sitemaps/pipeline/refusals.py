@@ -171,9 +171,8 @@ def at_commit(
             state = new.sections[section.name]
             refusals += urls_at_commit(change, state, sitemap.base_url_of(section))
             refusals += _redated(change, plan.sections[section.name], receipts, state)
+    refusals += check_missing(_missing(sitemap, plan, old, new))
     stand, passed = permitted(refusals, plan.allow)
-    missing = permitted(check_missing(_missing(sitemap, plan, old, new)), plan.allow)
-    stand, passed = (*stand, *missing[0]), (*passed, *missing[1])
     counted = _counted_in_total(sitemap, old, stand, plan.allow)
     before = {name: section for name, section in counted.items() if name in new.sections}
     after = {name: size_of(new.sections[name]) for name in before}

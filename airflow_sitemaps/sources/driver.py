@@ -167,7 +167,8 @@ def translated(
 ) -> Iterator[None]:
     """Translate a driver's errors into errors that name the step and hide the password.
 
-    A client of HTTP (Trino, BigQuery) raises errors of its package that are none of PEP 249. An error that passes always raises ``SourceError``. ``more`` are errors of a driver that the engine does not use.
+    Errors of a driver's package that PEP 249 does not know (Trino, BigQuery), and all that pass, raise ``SourceError``.
+    ``more`` are errors of a driver that the engine does not use.
     """
     try:
         yield
@@ -181,9 +182,8 @@ def translated(
         is_known = isinstance(error, (exc.SQLAlchemyError, *_driver_errors(dbapi), *more, *FOREIGN))
         if not is_known and _package(type(error).__module__) != _package(dbapi.__name__):
             raise
-        raise (error_type if is_known and not isinstance(error, OSError) else SourceError)(
-            f"{what}: {redacted(engine, error)}"
-        ) from None
+        kind = error_type if is_known and not isinstance(error, OSError) else SourceError
+        raise kind(f"{what}: {redacted(engine, error)}") from None
 
 
 def is_passing(error: exc.DBAPIError) -> bool:

@@ -228,7 +228,7 @@ class Permit:
             number = float(bound) if equals else None
         except ValueError:
             number = math.nan
-        if number is not None and not 0 <= number <= (1e9 if guard == "growth" else 1):
+        if number is not None and not (0 <= number < math.inf and (guard == "growth" or number <= 1)):
             raise RequestError(f"allow={text!r}: {bound!r} is not a valid bound; give a fraction, like {name}=0.15")
         return cls(guard=guard, section=section if colon else None, bound=number)
 
