@@ -62,8 +62,9 @@ def files(run: Mapping[str, Any]) -> int:
     return int(run["shards"]["rewritten"] + run["shards"]["created"])
 
 
-def measure(folder: Path, stores: Mapping[str, str], rows: int, hours: int, max_urls: int) -> dict[str, Any]:
+def measure(folder: Path, stores: Mapping[str, str], given: argparse.Namespace) -> dict[str, Any]:
     """Every run of both ways. Raises AssertionError where the files at the end do not list what they should."""
+    rows, hours, max_urls = given.rows, given.hours, given.max_urls
     path = folder / "pages.duckdb"
     forked(lambda: pages_table.fill(path, rows) or {})
     found: dict[str, Any] = {way: [] for way in WAYS}
@@ -74,23 +75,24 @@ def measure(folder: Path, stores: Mapping[str, str], rows: int, hours: int, max_
     for hour in range(hours + 1):
         begun = time.monotonic()
         forked(lambda hour=hour: change(path, hour))  # type: ignore[misc]
-        for way, own in runs.items():
-            found[way].append(own.run())
+        now = WAYS if hour == hours or not given.sample else ("in turn",)
+        for way in reversed(now):
+            found[way].append(runs[way].run())
         took = time.monotonic() - begun
         period = period or took * 1.15
-        runs["in turn"].rewrite_after = timedelta(seconds=period * hours)
-        lines = (f"{way} {files(found[way][-1]):,} files, {cpu_s(found[way][-1]):.1f} CPU s" for way in WAYS)
+        runs["in turn"].rewrite_after = timedelta(seconds=period * given.period)
+        lines = (f"{way} {files(found[way][-1]):,} files, {cpu_s(found[way][-1]):.1f} CPU s" for way in now)
         say(f"hour {hour} of {hours}: {'; '.join(lines)}")
         time.sleep(max(0.0, period - took))
     left = int(forked(lambda: {"rows": pages_table.count(path)})["rows"])
     assert [own.listed() for own in runs.values()] == [left, left]
-    return {"first": first, "hours": {way: own[1:] for way, own in found.items()}, "period_s": period}
+    return {"first": first, "hours": {way: own[-hours:] for way, own in found.items()}, "period_s": period}
 
 
 def report(result: Mapping[str, Any]) -> str:
     """The table: both ways, and the second as a share of the first."""
     first, hours = result["first"], result["hours"]
-    build = cpu_s(first["at once"])
+    build, count, period = cpu_s(first["at once"]), len(hours["in turn"]), result["period_hours"]
     lines = []
     for name, of, form in (
         ("files to read again", files, "{:,.0f}"),
@@ -98,14 +100,17 @@ def report(result: Mapping[str, Any]) -> str:
         ("CPU s of plan, write and publish", cpu_s, "{:,.0f}"),
         ("CPU s of write and publish", lambda run: cpu_s(run) - run["stages"]["plan"]["cpu_s"], "{:,.0f}"),
     ):
-        day = [sum(map(of, hours[way])) for way in WAYS]
+        day = [sum(map(of, hours[way])) / len(hours[way]) * count for way in WAYS]
         lines.append((name, *(form.format(each) for each in day), f"{day[1] / day[0]:.1%}"))
     worst = max(cpu_s(run) - run["stages"]["plan"]["cpu_s"] for run in hours["in turn"])
     shards = first["at once"]["shards"]["total"]
     most = max(map(files, hours["in turn"]))
+    sampled = (
+        "" if len(hours["at once"]) == count else " Writing at once was measured in the last hour and stands for each."
+    )
     return (
-        f"{len(hours['in turn'])} hours over {result['rows']:,} rows in {shards:,} shards:\n\n"
-        + growth_report.table(("a day", "at once", "in turn", "share"), lines)
+        f"{count} {'' if count == period else f'of {period} '}hours over {result['rows']:,} rows in {shards:,} shards.{sampled}\n\n"
+        + growth_report.table(("a day" if count == period else f"{count} hours", "at once", "in turn", "share"), lines)
         + f"\n\nThe most in one hour, in turn: {most:,} of {shards:,} files, {worst:.1f} CPU seconds without the plan, "
         f"{worst / build:.1%} of a first build."
     )
@@ -118,14 +123,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.spread", description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--hours", type=int, default=24)
+    parser.add_argument("--period", type=int, help="hours of rewrite_after; default: --hours")
+    parser.add_argument("--sample", action="store_true", help="write at once in the last hour only")
     parser.add_argument("--max-urls", type=int, default=50_000, help="URLs of a shard")
     parser.add_argument("--json", type=Path, help="a file for the result")
     parser.add_argument("--keep", action="store_true", help="write results/spread.json and docs/scale-runs.md")
     given = parser.parse_args()
+    given.period = given.period or given.hours
     with prepared("spread", s3=True) as (folder, _):
         stores = {"at once": "s3://bench/at-once", "in turn": "s3://bench/in-turn"}
-        found = measure(folder, stores, given.rows, given.hours, given.max_urls)
-        result = {**facts(given.rows, 1), **found}
+        found = measure(folder, stores, given)
+        result = {**facts(given.rows, 1), **found, "period_hours": given.period}
         finish("spread", result, report(result), given, folder, plot=False)
 
 
