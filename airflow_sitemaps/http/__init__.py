@@ -58,6 +58,10 @@ class AccessError(FetchError):
     """The access rules do not allow an address. A retry is refused in the same way."""
 
 
+class RedirectError(FetchError):
+    """The site answers with a redirect that leads nowhere: a loop, too many, or a target that the access rules do not allow."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
     """The network destination of a URL; ``target`` is its path and query, for the request line."""
@@ -228,19 +232,24 @@ class HttpClient:
         current = quote(url, safe=_SAFE, errors="replace")
         while True:
             chain.append(current)
-            response = self._once("GET", current, None, {"Accept-Encoding": "gzip"}, deadline)
+            try:
+                response = self._once("GET", current, None, {"Accept-Encoding": "gzip"}, deadline)
+            except AccessError as error:
+                if len(chain) == 1:
+                    raise
+                raise RedirectError(f"{chain[0]}: redirects to an address that is not allowed. {error}") from error
             target = response.headers.get("location", "")
             if response.status not in _REDIRECTS or not target:
                 return Fetched(status=response.status, body=response.body, headers=response.headers, chain=tuple(chain))
             if len(chain) > MAX_REDIRECTS:
-                raise FetchError(f"{chain[0]}: more than {MAX_REDIRECTS} redirects")
+                raise RedirectError(f"{chain[0]}: more than {MAX_REDIRECTS} redirects")
             try:
                 # A header is read as Latin-1, so this gives the bytes that the server sent.
                 current = urljoin(current, quote(target.encode("latin-1", "replace"), safe=_SAFE))
             except ValueError as error:
-                raise FetchError(f"{chain[0]}: redirects to {target[:200]!r}, which is not a URL") from error
+                raise RedirectError(f"{chain[0]}: redirects to {target[:200]!r}, which is not a URL") from error
             if current in chain:
-                raise FetchError(f"{chain[0]}: redirect loop to {current}")
+                raise RedirectError(f"{chain[0]}: redirect loop to {current}")
 
     def send(
         self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None

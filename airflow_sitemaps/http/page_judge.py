@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from airflow_sitemaps.errors import InvalidSitemapError, StoreError
-from airflow_sitemaps.http import Fetched, FetchError
+from airflow_sitemaps.http import Fetched, FetchError, RedirectError
 from airflow_sitemaps.protocol import gzip, robots
 from airflow_sitemaps.protocol.loc import normalise
 
@@ -167,6 +167,8 @@ class PageJudge:
             return PageJudgement(faults=(("page-robots", message),))
         try:
             page = self.fetcher.get(url)
+        except RedirectError as error:
+            return PageJudgement(faults=(("page-redirect", str(error)),))
         except (FetchError, StoreError) as error:
             return PageJudgement(faults=(("page-status", str(error)),), is_answered=False)
         faults = page_faults(url, page, self.product)

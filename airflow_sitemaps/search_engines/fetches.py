@@ -47,18 +47,24 @@ _Seconds = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799)]
 
 
 class FetchRecord(msgspec.Struct, kw_only=True):
-    """The last fetch by file and crawler, in seconds since 1970. ``since`` is the day from which on no fetch is missing."""
+    """The last fetch by file and crawler, in seconds since 1970. ``since`` is the day from which on no fetch is missing.
+
+    ``begun`` is that day for each crawler of the task, and ``waiting`` has its files with a change that it has not fetched: the
+    time of the oldest such change.
+    """
 
     format: Literal[1] = FORMAT
     since: date = date.max
     until: str = ""
     files: dict[str, dict[str, _Seconds]] = {}
+    begun: dict[str, date] = {}
+    waiting: dict[str, dict[str, _Seconds]] = {}
 
 
 class SectionFetches(msgspec.Struct, kw_only=True):
     """The files of a section: those with a fetch, those fetched since their last change, and those that are late.
 
-    A late file changed more than the crawler's ``max_delay`` ago and was not fetched since. ``urls`` are those in files
+    A late file changed more than the crawler's ``max_delay`` ago, perhaps again later, and was not fetched since. ``urls`` are those in files
     with a fetch, ``samples`` a few late files, and ``last`` is the time of the newest fetch.
     """
 
@@ -132,7 +138,7 @@ def observe(
     manifest = StateRepository(objects).published()
     files = list(_files(manifest))
     names = _names(files)
-    record = _extended(record_of(objects), first, now, {each.name for each in files})
+    record = _extended(record_of(objects), first, now, {each.name for each in files}, [each.name for each in crawlers])
     groups: defaultdict[str, list[Requests]] = defaultdict(list)
     endings = sorted({"." + each.name.rpartition("/")[2].partition(".")[2] for each in files})
     for number, group in enumerate(requests(endings)):
@@ -176,11 +182,14 @@ def _plain(path: str) -> str:
     return _ORIGIN.sub(lambda match: match[1].lower(), path)
 
 
-def _extended(record: FetchRecord, first: date, now: datetime, names: Collection[str]) -> FetchRecord:
-    """Return the record of these files. If days are missing between it and ``first``, its ``since`` is that day."""
+def _extended(
+    record: FetchRecord, first: date, now: datetime, names: Collection[str], crawlers: Iterable[str]
+) -> FetchRecord:
+    """Return the record of these files and crawlers. If days are missing between it and ``first``, its ``since`` is that day."""
     since = min(record.since, first) if record.until >= first.isoformat() else first
     files = {name: times for name, times in record.files.items() if name in names}
-    return FetchRecord(since=since, until=now.isoformat(), files=files)
+    begun = {name: min(record.begun.get(name, first), first) for name in crawlers}
+    return FetchRecord(since=since, until=now.isoformat(), files=files, begun=begun, waiting=record.waiting)
 
 
 def _counted(
@@ -213,19 +222,26 @@ def _sections(
     crawler: Crawler, files: Iterable[_File], record: FetchRecord, now: datetime
 ) -> dict[str, SectionFetches]:
     sections: defaultdict[str, SectionFetches] = defaultdict(SectionFetches)
-    begins = datetime.combine(record.since, time(), timezone.utc)
+    day = max(record.since, record.begun[crawler.name])
+    begins = int(datetime.combine(day, time(), timezone.utc).timestamp())
+    before, waiting = record.waiting.get(crawler.name, {}), dict[str, int]()
     for file in files:
         section, last = sections[file.section], record.files.get(file.name, {}).get(crawler.name)
-        is_current = last is not None and last >= int(file.changed.timestamp())
+        changed = int(file.changed.timestamp())
+        is_current = last is not None and last >= changed
+        if not is_current:
+            oldest = before.get(file.name, changed)
+            waiting[file.name] = changed if oldest <= max(last or 0, begins - 1) else oldest
         section.files += 1
         section.current += is_current
         if last is not None:
             section.fetched += 1
             section.urls += file.urls
             section.last = max(section.last or "", datetime.fromtimestamp(last, timezone.utc).isoformat())
-        if not is_current and begins <= file.changed < now - crawler.max_delay:
+        if begins <= waiting.get(file.name, -1) < (now - crawler.max_delay).timestamp():
             section.late += 1
             section.samples = [*section.samples, file.url][:SAMPLES]
+    record.waiting[crawler.name] = waiting
     return dict(sections)
 
 

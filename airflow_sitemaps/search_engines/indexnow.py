@@ -41,7 +41,8 @@ MAX_URLS: Final = 10_000
 
 KEY: Final = re.compile(r"[A-Za-z0-9-]{8,128}")
 
-MAX_KEY_BYTES: Final = 4_096
+MAX_KEY_BYTES: Final = 1 << 20
+"""Size of the largest response. A site's page for missing files is read too, since its status or text says that no key is there."""
 
 _REASONS: Final = {
     400: "the request is malformed",

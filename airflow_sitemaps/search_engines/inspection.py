@@ -189,8 +189,7 @@ class _Run:
     def draw(self, sitemap: Sitemap) -> None:
         """Count the listed URLs by section and age, and draw those to inspect, all strata at the same pace."""
         manifest = StateRepository(self.objects).manifest()
-        sizes = {} if manifest is None else {name: section.urls for name, section in manifest.sections.items()}
-        wanted = shares(sum(map(self.quota.left, self.inspector.properties)), sizes)
+        limit = sum(map(self.quota.left, self.inspector.properties))
         now, today = self.clock.now(), self.rotation.today
         today.generation, today.at = (0 if manifest is None else manifest.generation), now.isoformat()
         today.properties = list(self.inspector.properties)
@@ -199,13 +198,14 @@ class _Run:
         for rows in inventory(sitemap):
             for age, part in _by_age(rows, now):
                 section = part["section"][0].as_py()
-                limit, cursor = wanted.get(section, 0), self.rotation.cursors.get(section, {}).get(age, 0)
+                cursor = self.rotation.cursors.get(section, {}).get(age, 0)
                 inside = [(n, loc) for n, loc in enumerate(part["loc"].to_pylist()) if self.inspector.homes(loc)]
                 ages = counted.setdefault(section, {})
                 ages[age] = ages.get(age, 0) + len(inside)
                 ranks = nsmallest(limit, (((order_of(loc) - cursor - 1) % (1 << 63), n) for n, loc in inside))
                 best = [*drawn.get((section, age), ()), *_candidates(part, age, ranks)]
                 drawn[section, age] = nsmallest(limit, best, key=lambda candidate: candidate.rank)
+        wanted = shares(limit, {section: sum(ages.values()) for section, ages in counted.items()})
         before = today.sections
         today.sections = {
             section: {age: before.get(section, {}).get(age, Stratum()) for age in AGES if ages.get(age)}
@@ -221,7 +221,7 @@ class _Run:
             for age, stratum in strata.items():
                 stratum.urls = counted[section][age]
             left = {age: max(0, each.urls - each.inspected - each.failed) for age, each in strata.items()}
-            split = shares(wanted.get(section, 0), {age: min(len(drawn[section, age]), left[age]) for age in strata})
+            split = shares(wanted[section], {age: min(len(drawn[section, age]), left[age]) for age in strata})
             for age in strata:
                 paced += [(n / split[age], each) for n, each in enumerate(drawn[section, age][: split[age]], 1)]
         self.queue = [candidate for _, candidate in sorted(paced, key=lambda pair: pair[0])]
@@ -259,6 +259,8 @@ class _Run:
             raise errors[0]
         if errors:
             log.warning("%d of %d URLs could not be inspected; the first: %s", len(errors), len(chunk), errors[0])
+        if (early := next((error for _, error in answers if isinstance(error, UsedUpError)), None)) is not None:
+            log.warning("not all of these %d URLs were inspected: %s", len(chunk), early)
         now, ended = self.clock.now(), set[tuple[str, str]]()
         for candidate, state in answers:
             if isinstance(state, UsedUpError) or (candidate.section, candidate.age) in ended:

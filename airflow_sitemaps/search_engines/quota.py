@@ -2,7 +2,7 @@
 
 The requests of a day are one object, which is put before they are sent: a task that is killed may waste requests, but
 never exceeds the quota. One task at a time holds the lease that allows requests, so that two tasks keep the pace of one.
-No request is sent within ``BORDER`` of the end of a day, because the clocks of the worker and of the engine differ.
+No lease begins within ``BORDER`` of the end of a day, because the clocks of the worker and of the engine differ.
 """
 
 from __future__ import annotations

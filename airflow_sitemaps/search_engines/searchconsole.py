@@ -21,10 +21,11 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.pipeline.publish.commit_files import index_settings
 from airflow_sitemaps.pipeline.state.repository import StateRepository, newest, put_newest
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.search_engines.index_status import PageState
-from airflow_sitemaps.shards.layout import numbered, with_part
+from airflow_sitemaps.shards.layout import address, index_entries, numbered, with_part
 from airflow_sitemaps.shards.schema import Decoder
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt
 
@@ -338,11 +339,12 @@ def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], 
     manifest = StateRepository(objects).manifest()
     if manifest is None:
         return None
+    listed = _listed(manifest, sitemap)
     observation = Observation(
         at=now.isoformat(),
         generation=manifest.generation,
         site=site,
-        indexes=tuple(_coverage(manifest, each) for each in submitted),
+        indexes=tuple(_coverage(manifest, each, listed) for each in submitted),
     )
     key = f"{COVERAGE}{now:%Y%m%dT%H%M%S%f}.json"
     put_newest(objects, COVERAGE, key, msgspec.json.encode(observation), write_id=key, most=KEPT)
@@ -355,12 +357,20 @@ def history(objects: ObjectStore, most: int = KEPT) -> list[Observation]:
     return [observation for observation in read if observation is not None]
 
 
-def _coverage(manifest: Manifest, submitted: SubmittedSitemap) -> IndexCoverage:
+def _listed(manifest: Manifest, sitemap: Sitemap) -> dict[str, int]:
+    """Return the number of URLs in the shards that each index lists, by the address of the index."""
+    parts = [(section, shard) for section in manifest.sections.values() for shard in section.shards]
+    urls = {address(section, shard.file.name): shard.urls for section, shard in parts if shard.file is not None}
+    indexes = index_entries(manifest, index_settings(sitemap))
+    return {manifest.base_url + name: sum(urls.get(e.loc, 0) for e in entries) for name, entries in indexes.items()}
+
+
+def _coverage(manifest: Manifest, submitted: SubmittedSitemap, listed: Mapping[str, int]) -> IndexCoverage:
     section = section_of(manifest, submitted.path)
     return IndexCoverage(
         url=submitted.path,
         section=section,
-        listed=manifest.sections[section].urls if section else manifest.urls,
+        listed=listed.get(submitted.path, manifest.sections[section].urls if section else manifest.urls),
         discovered=dict(submitted.urls),
         errors=submitted.errors,
         warnings=submitted.warnings,

@@ -31,7 +31,8 @@ class AccessLog:
         conn_id: The id of the Airflow connection.
         query: SQL, or the path of a ``.sql`` file; it may be a Jinja template. Each row is a request: ``path`` (or the whole
             URL) without the query string, ``requested_at`` (a time), ``user_agent``, and, if the log has them, ``address``
-            (the client's) and ``status``. It takes ``:since``, the first day to read in ``timezone``, as a text: ``2026-01-31``.
+            (the client's) and ``status``. Rows without a time are not counted. It takes ``:since``, the first day to read in
+            ``timezone``, as a text: ``2026-01-31``.
         parameters: Values for other ``:name`` in the query. Default: None.
         timezone: The IANA name of the time zone of times that have none. Default: ``UTC``.
         session: Statements that run first on the connection. Default: none.
@@ -123,5 +124,5 @@ def _statement(
     shown = ", ".join(name if name in names else f"NULL AS {name}" for name in OPTIONAL)
     return (
         f"SELECT crawler, path, {shown}, MAX(requested_at) AS newest, COUNT(*) AS requests FROM (SELECT CASE {' '.join(cases)} END AS crawler, "
-        f"{kept} FROM {context.from_item} WHERE {of_files}) claims WHERE crawler IS NOT NULL GROUP BY {grouped}"
+        f"{kept} FROM {context.from_item} WHERE ({of_files}) AND {sql['requested_at']} IS NOT NULL) claims WHERE crawler IS NOT NULL GROUP BY {grouped}"
     )

@@ -337,7 +337,7 @@ def served_faults(
     manifest = StateRepository(store.open().state).manifest()
     if manifest is None:
         return []
-    files = {address(s, file.name): file for s in manifest.sections.values() for file in s.files()}
+    files = {address(s, f.name): f for s in manifest.sections.values() for f in s.files() if f.etag is not None}
     faults: list[str] = []
     urls: list[str] = []
     for url in draw.sample(sorted(files), min(SHARDS_READ, len(files))):

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from airflow_sitemaps import http as client_module
-from airflow_sitemaps.http import AccessError, AccessRules, FetchError, HttpClient, is_public
+from airflow_sitemaps.http import AccessError, AccessRules, FetchError, HttpClient, RedirectError, is_public
 from tests.support.website import Page, Site, serving
 
 if TYPE_CHECKING:
@@ -166,10 +166,10 @@ def test_redirects_are_bounded(site: Site) -> None:
     for number in range(9):
         site.pages[f"/{number}"] = Page(b"", 301, {"Location": f"/{number + 1}"})
     site.pages["/round"] = Page(b"", 302, {"Location": "/round"})
-    with pytest.raises(FetchError, match="more than 5 redirects"):
+    with pytest.raises(RedirectError, match="more than 5 redirects"):
         client().get(f"{site.base}/0")
     assert client().get(f"{site.base}/5").status == 404
-    with pytest.raises(FetchError, match="redirect loop"):
+    with pytest.raises(RedirectError, match="redirect loop"):
         client().get(f"{site.base}/round")
 
 

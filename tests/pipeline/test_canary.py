@@ -13,7 +13,7 @@ import pytest
 
 from airflow_sitemaps import Canary, Guards, MemoryStore, Section, Sitemap, Website, report_text
 from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError
-from airflow_sitemaps.http import Fetched, FetchError
+from airflow_sitemaps.http import Fetched, FetchError, RedirectError
 from airflow_sitemaps.http.page_judge import Paced
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.publish import new_pages, publisher
@@ -47,6 +47,8 @@ class Shop:
             return Fetched(status=200, body=self.robots, chain=(url,))
         if name in self.bad:
             answer = self.bad[name]
+            if isinstance(answer, FetchError):
+                raise answer
             if answer is None:
                 raise FetchError("www.example.com: no complete response within 10 s")
             return answer
@@ -274,10 +276,11 @@ def test_a_slow_site_lets_the_run_publish_with_a_warning(monkeypatch: pytest.Mon
         (Fetched(status=200, body=b"<meta name=robots content=noindex>"), "page-noindex"),
         (Fetched(status=200, body=b"<link rel=canonical href=/>"), "page-canonical"),
         (Fetched(status=200, body=b"", chain=("/a", "/b")), "page-redirect"),
+        (RedirectError("https://www.example.com/p/1: redirect loop to /p/1"), "page-redirect"),
         (Fetched(status=410, body=b""), "page-status"),
     ],
 )
-def test_each_fault_refuses_unless_it_is_ignored(answer: Fetched, check: str) -> None:
+def test_each_fault_refuses_unless_it_is_ignored(answer: Fetched | FetchError, check: str) -> None:
     shop = Shop(bad={str(key): answer for key in range(300)})
     with pytest.raises(GuardError, match=f"3 of 3 requested pages.* 3 {check}, such as"):
         world_of(shop, range(300)).build()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from airflow_sitemaps import MemoryStore, Section, Sitemap
+import pytest
+
+from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.search_engines import searchconsole
 from airflow_sitemaps.search_engines.searchconsole import COVERAGE, KEPT, SubmittedSitemap, history, observe
+from airflow_sitemaps.shards import layout
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
-
-if TYPE_CHECKING:
-    import pytest
 
 URL = "https://shop.example/"
 SITE = "sc-domain:shop.example"
@@ -60,6 +63,21 @@ def test_one_index_of_all_sections_belongs_to_none() -> None:
 
     assert observation is not None
     assert [(index.section, index.listed) for index in observation.indexes] == [("", 10)]
+
+
+def test_each_of_several_indexes_lists_its_own_shards() -> None:
+    rows = [{"id": n, "loc": f"{URL}p/{n}"} for n in range(10)]
+    policy = ShardPolicy(max_urls=2)
+    sitemap = Sitemap(MemoryStore(base_url=URL), [Section("a", MemorySourceConfig(rows), shards=policy)])
+    settings = layout.IndexSettings(
+        base_url=URL, name="sitemap.xml", mode="one", limits=replace(CURRENT, max_sitemaps=3)
+    )
+    build(sitemap)
+    manifest = StateRepository(sitemap.store.open().state).published()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(searchconsole, "index_settings", lambda _: settings)
+        listed = searchconsole._listed(manifest, sitemap)
+    assert listed == {f"{URL}sitemap.xml": 6, f"{URL}sitemap-2.xml": 4}
 
 
 def test_the_name_of_the_index_is_no_part_of_a_section() -> None:

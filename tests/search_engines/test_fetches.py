@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from airflow_sitemaps import AccessLog, Crawler, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
@@ -139,6 +140,14 @@ def test_a_log_with_local_times_west_of_utc_is_read_from_the_day_before(duckdb: 
     query = "SELECT path, requested_at, agent AS user_agent FROM log WHERE requested_at >= CAST(:since AS TIMESTAMP)"
     (found,) = requests(AccessLog("logs", query=query, timezone="America/New_York"))
     assert found.at == datetime(2026, 1, 15, 3, tzinfo=timezone.utc)
+
+
+def test_requests_without_a_time_are_not_counted(duckdb: Any) -> None:
+    rows = [(PATH, "2026-01-15 12:00:00", GOOGLEBOT), ("/b.xml", "damaged", GOOGLEBOT)]
+    duckdb("log (path VARCHAR, at VARCHAR, agent VARCHAR)", rows)
+    query = "SELECT path, TRY_CAST(at AS TIMESTAMP) AS requested_at, agent AS user_agent FROM log WHERE at >= :since"
+    (found,) = requests(AccessLog("logs", query=query))
+    assert (found.path, found.at) == (PATH, NOON)
 
 
 @pytest.mark.parametrize(
@@ -349,6 +358,39 @@ def test_a_file_that_changed_and_was_not_fetched_in_time_is_late(shop: Sitemap) 
     assert (sections, urls) == (["pages", ""], [f"{URL}{third[1:]}", f"{URL}sitemap.xml"])
     assert summary.crawlers["google"].sections["pages"].current == 2
     assert "NOT fetched: google has not" in list(lines(summary))[-1]
+
+
+def test_further_changes_do_not_make_a_file_younger(shop: Sitemap) -> None:
+    built = datetime.now(timezone.utc) + timedelta(seconds=1)
+    objects = shop.store.open().state
+    seen(shop, [], built)
+    for day in range(1, 10):
+        state = fetches.StateRepository(objects).published()
+        section = state.sections["pages"]
+        moved = [
+            replace(shard, file=replace(shard.file, modified_at=built + timedelta(days=day, hours=-1)))
+            for shard in section.shards
+            if shard.file is not None
+        ]
+        changed = replace(state, sections={"pages": replace(section, shards=tuple(moved))})
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(fetches.StateRepository, "published", lambda _, manifest=changed: manifest)
+            groups = [group(paths(shop)[0], built + timedelta(days=5))] if day == 5 else []
+            summary = seen(shop, groups, built + timedelta(days=day))
+        assert summary.crawlers["google"].sections["pages"].late == (0 if day < 8 else 2)
+
+
+def test_a_crawler_that_a_task_names_later_is_not_late_for_what_it_fetched_before(shop: Sitemap) -> None:
+    built = datetime.now(timezone.utc) + timedelta(seconds=1)
+    seen(shop, [], built)
+    for day in range(2, 60, 2):
+        now = built + timedelta(days=day)
+        named = [GOOGLE] if day < 30 else [GOOGLE, BING]
+        summary = observe(
+            shop.store.open().state, lambda _: [], named, lambda *_: (), (now - timedelta(days=3)).date(), now
+        )
+        titles = [title for title, _, _ in late(summary)]
+        assert [title.split()[0] for title in titles] == (["google"] if day > 7 else [])
 
 
 def test_after_a_gap_no_file_is_late_that_an_unread_day_may_have_fetched(shop: Sitemap) -> None:

@@ -21,7 +21,7 @@ from airflow_sitemaps.search_engines.index_status import Observation, estimate, 
 from airflow_sitemaps.search_engines.inspection import shares
 from airflow_sitemaps.search_engines.searchconsole import GoogleInspector
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
-from airflow_sitemaps.web_services import NotAcceptedError, Quota
+from airflow_sitemaps.web_services import NotAcceptedError, Quota, UsedUpError
 from tests.support.website import Page, respond
 
 if TYPE_CHECKING:
@@ -241,6 +241,11 @@ def test_urls_outside_the_properties_are_not_counted(google: Google) -> None:
     assert len(google.asked) == 30
 
 
+def test_sections_outside_the_properties_take_no_share_of_the_quota(google: Google) -> None:
+    google.inspect(published(a=300, b=300, c=300), f"{URL}a/", daily=200)
+    assert len(google.asked) == 200
+
+
 # ---------------------------------------------------------------- the quota
 
 
@@ -385,6 +390,18 @@ def test_slow_responses_end(google: Google) -> None:
     blocked.set()
 
     assert (found.inspected, found.failed) == (4, 1)
+
+
+def test_an_engine_that_is_too_slow_for_its_lease_is_warned_of(
+    google: Google, caplog: pytest.LogCaptureFixture
+) -> None:
+    def spend(*_: Any) -> None:
+        raise UsedUpError("the service is too slow for the requests that were reserved")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Quota, "spend", spend)
+        google.inspect(published(a=10))
+    assert "not all of these 10 URLs were inspected: the service is too slow" in caplog.text
 
 
 # ---------------------------------------------------------------- the record

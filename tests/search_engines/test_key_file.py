@@ -42,6 +42,8 @@ def client() -> HttpClient:
         (Page(b"<html>a page that every path answers with</html>"), False, "does not hold the key"),
         (Page(f"key: {KEY}".encode()), False, "does not hold the key, or not only the key"),
         (Page(KEY.upper().encode()), False, "does not hold the key"),
+        (Page(b"<p>no page" * 1_000), False, "does not hold the key"),
+        (Page(b"<p>no page" * 1_000, status=404), False, "status 404"),
         (Page(status=404), False, "status 404"),
         (Page(status=403), False, "status 403"),
         (Page(status=503), None, "status 503"),

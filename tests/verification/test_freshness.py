@@ -8,10 +8,12 @@ from datetime import timedelta
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.http.page_judge import RobotsCache
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.robots import read as robots_of
 from airflow_sitemaps.verification import ServedIndex, served_faults, served_indexes
 from tests.support.environment import BASE, World, row
@@ -175,6 +177,20 @@ def test_a_shard_that_has_just_changed_may_be_served_from_a_cache() -> None:
     assert faults(world, cache) == []
     world.clock.advance(timedelta(hours=1))
     assert len(faults(world, cache)) == 3
+
+
+def test_a_shard_that_is_not_promoted_yet_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, cache = settled_world()
+    manifest = StateRepository(world.sitemap().store.open().state).published()
+    section = manifest.sections["pages"]
+    first, *others = section.shards
+    assert first.file is not None
+    cache.kept[BASE + first.file.name] = Fetched(status=404, body=b"")
+    committed = replace(section, shards=(replace(first, file=replace(first.file, etag=None)), *others))
+    later = replace(manifest, sections={"pages": committed})
+    assert len(faults(world, cache)) == 1
+    monkeypatch.setattr(StateRepository, "manifest", lambda _: later)
+    assert faults(world, cache) == []
 
 
 @pytest.mark.parametrize(

@@ -185,9 +185,9 @@ def _indexnow(value: Any) -> Response:
     if returned.get("too_many") is True:
         return "Too many URLs changed; none were submitted.", []
     urls, outside, requests = (integer(returned.get(name)) for name in ("urls", "outside", "requests"))
-    if not urls:
+    if not urls and not outside:
         return "No changed URLs to submit.", []
-    left_out = f"; {outside:,} on other hosts were left out" if outside else ""
+    left_out = f"; {outside:,} outside the folder of the key were left out" if outside else ""
     return f"{counted(urls, 'URL')} submitted in {counted(requests, 'request')}{left_out}.", []
 
 
