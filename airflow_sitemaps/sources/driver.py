@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
+from decimal import Decimal
+from math import isfinite
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
 
@@ -77,6 +79,8 @@ def literal(statement: Statement, dialect: sa.Dialect, text_literal: Callable[[s
         if isinstance(value, str):
             return text_literal(value)
         clause: sa.ColumnElement[Any] = sa.literal(value)
+        if isinstance(value, (float, Decimal)) and not isfinite(value):
+            clause = sa.cast(sa.literal(str(value)), sa.Double())
         if isinstance(value, date) and dialect.name in TYPED:
             clause = sa.cast(clause, sa.DateTime(timezone=True) if getattr(value, "tzinfo", None) else clause.type)
         text = str(clause.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
@@ -86,6 +90,9 @@ def literal(statement: Statement, dialect: sa.Dialect, text_literal: Callable[[s
 
 
 log = logging.getLogger(__name__)
+
+AS_WRITTEN: Final = {"no_parameters": True}
+"""An option of statements, with which the driver does not look for parameters in them: a percent sign stays one."""
 
 WAIT_BOUND: Final = "The time-outs of the database and its driver apply"
 

@@ -289,7 +289,7 @@ class SourceSettings(EntryColumns):
             identity |= {"group": self.group, "language": self.language}
         if self.lastmod_unit is not None:
             identity["lastmod_unit"] = self.lastmod_unit
-        parameters = {name: str(value) for name, value in sorted((self.parameters or {}).items())}
+        parameters = {name: _shown(value) for name, value in sorted((self.parameters or {}).items())}
         return identity | {
             "source": "sql", "query": self.query_text(), "key": list(self.key_columns), "parameters": parameters,
             "timezone": self.timezone,
@@ -322,6 +322,11 @@ class SourceSettings(EntryColumns):
         change_log = (self._template or self).change_log
         if change_log is None:
             return ""
-        parameters = sorted((name, str(value)) for name, value in (self.parameters or {}).items())
+        parameters = sorted((name, _shown(value)) for name, value in (self.parameters or {}).items())
         rows = [self.conn_id, self.table, self.query_text(), self.where, parameters]
         return sha256(json.dumps([change_log.identity(), rows], default=str).encode()).hexdigest()
+
+
+def _shown(value: object) -> str:
+    """Return a parameter as a text. The order of a set differs between processes, so it is sorted."""
+    return str(sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value)

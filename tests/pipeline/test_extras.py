@@ -179,6 +179,16 @@ def test_recent_entries_that_the_code_wants_later_wait_until_there_is_one(world)
     assert world.build().result == "unchanged"
 
 
+def test_recent_entries_are_read_from_the_public_files_whose_bodies_are_lost(world):
+    world.build()
+    world.clock.advance(timedelta(hours=1))
+    for file in StateRepository(world.store.state).manifest().sections["pages"].files():
+        del world.config.state.objects[file.body]
+    world.rows[0]["lastmod"] = "2026-01-15T12:30:00+00:00"
+    assert world.build().result == "published"
+    assert recent_locs(world) == [f"{BASE}p/{n}" for n in (1, 14, 13)]
+
+
 def test_a_damaged_body_of_an_unchanged_shard_only_omits_its_entries(world, caplog):
     world.build()
     world.clock.advance(timedelta(hours=1))

@@ -11,7 +11,7 @@ import pytest
 from lxml import etree
 
 from airflow_sitemaps import Section, Sitemap
-from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline import build, rollback
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.feeds import FEED_ENTRIES, MEDIA_NAMESPACE, FeedText, newest_texts
 from airflow_sitemaps.testing import MemorySourceConfig
@@ -65,6 +65,17 @@ def test_texts_stay_when_their_shard_is_not_read_again(world: World) -> None:
     assert world.build().shards.rewritten == 0
     assert titles(world) == ["Third", "Page 14 <b>"]
     assert world.build().result == "unchanged"
+
+
+def test_a_rollback_brings_the_texts_of_its_generation(world: World) -> None:
+    world.build()
+    world.clock.advance(timedelta(hours=1))
+    for each in world.rows:
+        each["title"] = "Broken"
+    world.build()
+    assert titles(world) == ["Broken"] * 2
+    rollback(world.sitemap(), 1, clock=world.clock)
+    assert titles(world) == ["Page 14 <b>", "Page 13 <b>"]
 
 
 def test_a_changed_title_reaches_the_feed_though_no_file_changes(world: World) -> None:

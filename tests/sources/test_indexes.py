@@ -75,6 +75,16 @@ def test_of_a_partial_index_of_sqlite_nothing_is_known() -> None:
     assert facts("sqlite", "ix_part", "a") == (False, False)
 
 
+def test_a_key_of_a_table_with_children_is_not_unique() -> None:
+    facts("postgresql", "ix_all", "a")
+    base = live("postgresql")
+    base.run("CREATE TABLE ix_child () INHERITS (ix_all)")
+    try:
+        assert facts("postgresql", "ix_all", "a") == (False, True)
+    finally:
+        base.run("DROP TABLE ix_child")
+
+
 @pytest.mark.parametrize(
     ("key", "expected"),
     [("a", (False, False)), ("c", (False, True)), ("b", (True, True)), (("b", "a"), (True, False))],

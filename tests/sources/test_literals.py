@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
 
 import pytest
 import sqlalchemy as sa
@@ -26,6 +27,8 @@ escaped_text = dialect_of(mysql.dialect()).text_literal
         ("it's :x \\:y", "'it''s :x \\:y'"),
         (7, "7"),
         (-7, "(-7)"),
+        (float("-inf"), "CAST('-inf' AS DOUBLE PRECISION)"),
+        (Decimal("NaN"), "CAST('NaN' AS DOUBLE PRECISION)"),
         (date(2026, 1, 2), "CAST('2026-01-02' AS DATE)"),
         (datetime(2026, 1, 2, 3), "CAST('2026-01-02 03:00:00' AS TIMESTAMP WITHOUT TIME ZONE)"),
         (

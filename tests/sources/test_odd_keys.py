@@ -190,6 +190,22 @@ def test_the_null_column_of_a_composite_key_is_named(name: str) -> None:
     assert survey.null_key_samples[0].startswith("x (b is NULL; give a value by COALESCE")
 
 
+def test_a_null_field_in_a_composite_value_is_a_null_key() -> None:
+    """Such a value is neither NULL nor NOT NULL: its row was in no range, and counted nowhere."""
+    base = live("postgresql")
+    base.run(
+        "DROP TABLE IF EXISTS pairs",
+        "DROP TYPE IF EXISTS pair",
+        "CREATE TYPE pair AS (a integer, b text)",
+        "CREATE TABLE pairs (k pair PRIMARY KEY, slug text)",
+        "INSERT INTO pairs VALUES (ROW(1, 'a'), 'whole'), (ROW(2, NULL), 'half')",
+    )
+    with session(base, table="pairs", key="k", loc="slug") as source:
+        survey = source.survey([KeyRange(None, None)])
+    base.run("DROP TABLE pairs", "DROP TYPE pair")
+    assert (survey.digests[0].rows, survey.null_keys, survey.null_key_samples) == (1, 1, ("half",))
+
+
 @pytest.mark.parametrize("kind", ["DATE", "DATETIME"])
 def test_a_zero_date_is_no_null(kind: str) -> None:
     """MariaDB finds a zero date in a NOT NULL column by IS NULL too, and the row was listed and counted as dropped."""

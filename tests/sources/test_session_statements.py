@@ -31,6 +31,19 @@ def test_a_setting_holds_for_every_statement_of_every_reader(name: str, reader: 
         assert source.survey([KeyRange(None, None)]).digests == before
 
 
+@pytest.mark.parametrize("reader", ["auto", "cursor"])
+@pytest.mark.parametrize("name", ["postgresql", "mariadb"])
+def test_a_percent_sign_in_a_setting_is_one(name: str, reader: str) -> None:
+    setting, shown = {
+        "postgresql": ("SET application_name = 'maps 100%'", "current_setting('application_name')"),
+        "mariadb": ("SET @maps = 'maps 100%'", "@maps"),
+    }[name]
+    query = f"SELECT 1 AS id, CAST({shown} AS CHAR(20)) AS slug"
+    with session(live(name), query=query, key="id", loc="slug", session=[setting], reader=reader) as source:
+        _counts, _sums, order = read(source, [KeyRange(None, None)])
+    assert [loc.strip() for _place, _key, loc in order] == ["maps 100%"]
+
+
 @pytest.mark.parametrize("name", ["postgresql", "mariadb"])
 def test_a_statement_that_takes_too_long_ends_with_the_reason(name: str) -> None:
     limit, sleep, reason = {

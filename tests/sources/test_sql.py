@@ -263,6 +263,8 @@ def test_a_query_of_several_statements_is_refused(name: str, query: str) -> None
 
 def test_a_semicolon_in_a_text_with_an_escaped_quote_ends_nothing() -> None:
     assert one_statement(r"SELECT 'it\'s; ok' AS a FROM t; -- x", "query=") == r"SELECT 'it\'s; ok' AS a FROM t"
+    for query in ("SELECT a FROM t; # all of them", "SELECT a # a; b\nFROM t"):
+        assert one_statement(query, "query=") == query.partition("; # all")[0]
     assert one_statement("SELECT $$; ' $$ FROM t;", "query=") == "SELECT $$; ' $$ FROM t"
 
 
@@ -457,3 +459,23 @@ def test_a_template_that_is_not_rendered_never_reaches_the_database(arguments: d
         source.rendered(lambda text: text.replace("{{ ds }}", "{{ a value of the user's }}")).open(section="pages"),
     ):
         pass
+
+
+def test_a_set_of_values_has_one_fingerprint_in_every_process() -> None:
+    """The order of a set of texts differs between processes."""
+    code = (
+        "from airflow_sitemaps import SqlSource; "
+        "s = SqlSource('w', table='t', loc='url', where='shop IN :shops', parameters={'shops': set('abcdefgh')}); "
+        "print(s.identity())"
+    )
+    identities = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(identities) == 1

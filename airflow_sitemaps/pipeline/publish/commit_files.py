@@ -21,7 +21,7 @@ from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.gone_urls import gone_urls, gone_urlset
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.identity import STATE_ID, check_stamp, is_body
-from airflow_sitemaps.pipeline.state.repository import GZIP, StateRepository, bounded_time, run_directory
+from airflow_sitemaps.pipeline.state.repository import GZIP, bounded_time, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, markup
 from airflow_sitemaps.protocol.entry import MAX_INDEXES
@@ -214,12 +214,21 @@ def due(sitemap: Sitemap, manifest: Manifest | None, now: datetime, sections: Co
 
 
 def attach(
-    opened: OpenSitemap, old: Manifest | None, new: Manifest, facts: CommitFacts, receipts: Sequence[Receipt] = ()
+    opened: OpenSitemap,
+    old: Manifest | None,
+    new: Manifest,
+    facts: CommitFacts,
+    receipts: Sequence[Receipt] = (),
+    *,
+    texts_of: Manifest | None = None,
 ) -> Manifest:
-    """Render the extra files and the indexes, store their bodies in the state area, and add them to a manifest."""
+    """Render the extra files and the indexes, store their bodies in the state area, and add them to a manifest.
+
+    Feeds keep the texts of entries that no task read from the feed of ``texts_of``. Default: None, of ``old``.
+    """
     file = partial(_file, opened, old, new, facts)
     if opened.sitemap.extra_names:
-        new = _with_extras(opened, old, new, file, receipts)
+        new = _with_extras(opened, texts_of or old, new, file, receipts)
     contents = index_contents(new, facts.index)
     return replace(new, indexes=tuple(file(name, xml, listed=False) for name, xml in contents.items()))
 
@@ -234,7 +243,7 @@ def _with_extras(
     sitemap, window = opened.sitemap, opened.sitemap.recent_window
     entries: list[feeds.RecentEntry] = []
     if sitemap.recent is not None or sitemap.feeds:
-        recent = _recent(opened.state, new, new.committed_at - window)
+        recent = _recent(opened.store, new, new.committed_at - window)
         entries = feeds.newest(recent, sitemap.index_limits, sitemap.index_limits.max_urls)
     contents = _contents(sitemap, entries, _texts(opened, old, receipts, entries))
     files = tuple(file(name, content, listed=name == RECENT) for name, content in contents)
@@ -246,18 +255,20 @@ def _with_extras(
     return replace(new, extras=files, recheck_at=feeds.leaves_at(entries, window), recent_window=_seconds(window))
 
 
-def _recent(state: StateRepository, manifest: Manifest, since: datetime) -> Iterator[feeds.RecentEntry]:
-    """Yield the recent entries of every shard that may hold one."""
+def _recent(store: Store, manifest: Manifest, since: datetime) -> Iterator[feeds.RecentEntry]:
+    """Yield the recent entries of every shard that may hold one. A lost private body is read from the public file."""
     first = since.strftime("%Y-%m-%d")
     for name, section in manifest.sections.items():
         for shard in section.shards:
             if shard.file is None or shard.newest_lastmod is None or shard.newest_lastmod[:10] < first:
                 continue
-            stored = state.objects.get(shard.file.body)
+            stored = store.state.get(shard.file.body)
+            if stored is None and (public := store.public.get(shard.file.name)) and is_body(shard.file, public.body):
+                stored = public
             try:
                 urlset = gzip.decompress(stored.body if stored else b"", max_byte_size=shard.file.xml_byte_size)
             except InvalidSitemapError:
-                where = state.objects.url(shard.file.body)
+                where = store.state.url(shard.file.body)
                 log.warning("%s is missing or damaged; the recent files omit its entries", where)
                 continue
             yield from feeds.pick(urlset, since, name, shard.range.lower)

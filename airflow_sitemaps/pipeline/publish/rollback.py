@@ -91,7 +91,7 @@ def rollback(
             check_stamp(opened.store.public.url(name), info, old)
     etags = {**facts.index_etags, **drifted}
     facts = dataclasses.replace(facts, index_etags=etags)
-    manifest = attach(opened, old, rolled_back(old, earlier, facts, run, listing), facts)
+    manifest = attach(opened, old, rolled_back(old, earlier, facts, run, listing), facts, texts_of=earlier)
     manifest = complete(old, manifest, facts, action=action)
     new = [file for file in manifest.public_files() if file.etag is None]
     sound = mapped(lambda file: public_files.is_sound(opened.store, file), new, "sitemap-check")

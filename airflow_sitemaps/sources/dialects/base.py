@@ -20,7 +20,16 @@ from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.value_sql import ValueSql, select_list
-from airflow_sitemaps.sources.driver import CURSOR_ROWS, STREAMED, Binds, Rows, Statement, partitions, translated
+from airflow_sitemaps.sources.driver import (
+    AS_WRITTEN,
+    CURSOR_ROWS,
+    STREAMED,
+    Binds,
+    Rows,
+    Statement,
+    partitions,
+    translated,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -259,7 +268,7 @@ class Dialect(ValueSql):
     def begin(self, connection: sa.Connection) -> None:
         """Set the session's formats and begin its read-only transaction."""
         for sql in self.opening_sql():
-            connection.exec_driver_sql(sql)
+            connection.exec_driver_sql(sql, execution_options=AS_WRITTEN)
 
     @contextmanager
     def transaction(self, engine: sa.Engine, what: str) -> Iterator[sa.Connection]:

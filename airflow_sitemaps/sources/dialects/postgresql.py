@@ -52,6 +52,8 @@ INDEXES = """
 SELECT ARRAY(SELECT CAST(a.attname AS text) FROM unnest(CAST(i.indkey AS smallint[])) WITH ORDINALITY AS k (number, place)
   LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
   WHERE k.place <= i.indnkeyatts ORDER BY k.place), i.indisunique AND i.indimmediate
+  AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits h JOIN pg_catalog.pg_class c ON c.oid = h.inhparent
+    WHERE h.inhparent = i.indrelid AND c.relkind = 'r')
 FROM pg_catalog.pg_index i WHERE i.indrelid = to_regclass(:relation) AND i.indisvalid AND i.indpred IS NULL
 """
 IDENTITY = """
@@ -95,6 +97,8 @@ class PostgreSQL(Dialect):
     sorted_union: ClassVar[bool] = True
     binds_lists: ClassVar[bool] = True
 
+    null_sql: ClassVar[str] = "NOT ({} IS NOT NULL)"
+    """A composite value with a NULL field is neither NULL nor NOT NULL."""
     begin_sql: ClassVar[tuple[str, ...]] = ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",)
     session_sql: ClassVar[tuple[str, ...]] = (
         # JIT compilation of a nested CASE with thousands of boundaries takes minutes, while running it is fast.

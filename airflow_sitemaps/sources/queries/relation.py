@@ -15,9 +15,12 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.dialects.value_sql import ValueSql
 
 OTHERS: Final = r"""|"(?:[^"]|"")*"|`[^`]*`|\$(\w*)\$.*?\$\1\$|--[^\n]*|/\*.*?\*/|;|['"]"""
-QUOTES: Final = tuple(re.compile(text + OTHERS, re.DOTALL) for text in (r"'(?:[^']|'')*'", r"'(?:[^'\\]|\\.|'')*'"))
-"""Texts, names and comments, in which a semicolon ends nothing. In some databases a backslash escapes a quote."""
-NOTHING: Final = re.compile(r"(?:[\s;]|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
+ESCAPING: Final = r"'(?:[^'\\]|\\.|'')*'"
+QUOTES: Final = tuple(
+    re.compile(text + OTHERS, re.DOTALL) for text in (r"'(?:[^']|'')*'", ESCAPING, rf"{ESCAPING}|\#[^\n]*")
+)
+"""Texts, names and comments, in which a semicolon ends nothing. In MySQL a backslash escapes a quote, and # begins a comment."""
+NOTHING: Final = re.compile(r"(?:[\s;]|(?:--|\#)[^\n]*|/\*.*?\*/)*", re.DOTALL)
 ARRAY_BEFORE: Final = re.compile(r"\b(any|all|some|unnest)\s*\(\s*$", re.IGNORECASE)
 """The text before a list that the database reads as an array, not as the right side of ``IN``."""
 
