@@ -19,10 +19,19 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
 from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.waits import waiting
-from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, password
+from airflow_sitemaps.web_services import (
+    NotAcceptedError,
+    Sender,
+    Service,
+    client_for,
+    excerpt,
+    google_is_busy,
+    password,
+)
 
 __all__ = ["AzureFrontDoorPurge", "CloudFrontPurge", "CloudflarePurge", "FastlyPurge", "GoogleCDNPurge"]
 
@@ -75,7 +84,7 @@ class CloudflarePurge:
     client: Sender = field(default_factory=lambda: client_for(CLOUDFLARE), repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not ZONE.fullmatch(self.zone_id):
+        if not isinstance(self.zone_id, str) or not ZONE.fullmatch(self.zone_id):
             raise ConfigurationError(f"CloudflarePurge(zone_id={self.zone_id!r}): give 32 hexadecimal digits")
 
     def __call__(self, addresses: Sequence[str]) -> None:
@@ -173,8 +182,9 @@ class CloudFrontPurge:
     sleep: Callable[[float], None] = time.sleep
 
     def __post_init__(self) -> None:
-        if not self.distribution_id or self.wait_s < 0:
-            raise ConfigurationError(f"{self!r}: give the id of a distribution, and a wait of 0 seconds or more")
+        setting_checks.number("CloudFrontPurge", "wait_s", self.wait_s, 0)
+        if not self.distribution_id:
+            raise ConfigurationError(f"{self!r}: give the id of a distribution")
 
     def __call__(self, addresses: Sequence[str]) -> None:
         """Remove addresses from the caches of all edge locations.
@@ -241,8 +251,9 @@ class GoogleCDNPurge:
     sleep: Callable[[float], None] = time.sleep
 
     def __post_init__(self) -> None:
-        if not self.url_map or self.wait_s < 0:
-            raise ConfigurationError(f"{self!r}: give the name of a URL map, and a wait of 0 seconds or more")
+        setting_checks.number("GoogleCDNPurge", "wait_s", self.wait_s, 0)
+        if not self.url_map:
+            raise ConfigurationError(f"{self!r}: give the name of a URL map")
 
     def __call__(self, addresses: Sequence[str]) -> None:
         """Remove addresses from the caches of all locations.
@@ -253,7 +264,7 @@ class GoogleCDNPurge:
         """
         with _token_errors("Google Cloud CDN", self.gcp_conn_id, "airflow-sitemaps[gcs]"):
             token, project = self._token()
-        service = Service(sender=self.client, secret=token)
+        service = Service(sender=self.client, secret=token, busy=google_is_busy, sleep=self.sleep)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         base = f"https://{GOOGLE}/compute/v1/projects/{quote(self.project or project or '')}/global"
 
@@ -312,10 +323,10 @@ class AzureFrontDoorPurge:
     sleep: Callable[[float], None] = time.sleep
 
     def __post_init__(self) -> None:
-        if not AZURE_ENDPOINT.fullmatch(self.endpoint_id) or self.wait_s < 0:
+        setting_checks.number("AzureFrontDoorPurge", "wait_s", self.wait_s, 0)
+        if not isinstance(self.endpoint_id, str) or not AZURE_ENDPOINT.fullmatch(self.endpoint_id):
             raise ConfigurationError(
-                f"{self!r}: give the resource ID of an endpoint ('/subscriptions/…/afdEndpoints/…'), and a wait of 0 "
-                "seconds or more"
+                f"{self!r}: give the resource ID of an endpoint ('/subscriptions/…/afdEndpoints/…')"
             )
 
     def __call__(self, addresses: Sequence[str]) -> None:
@@ -337,21 +348,28 @@ class AzureFrontDoorPurge:
             body = json.dumps({"contentPaths": paths[start : start + AZURE_PATHS], "domains": domains}).encode()
             answers.append(_purged(service, "Azure Front Door", url, headers, body))
 
-        def state_of(answer: Fetched, location: str) -> str:
-            return "running" if answer.status == 202 and location else "completed"
-
         for answer in answers:
+            place = answer.headers.get("azure-asyncoperation") or answer.headers.get("location", "")
 
-            def look(location: str = answer.headers.get("location", "")) -> str:
-                return state_of(_purged(service, "Azure Front Door", location, headers, method="GET"), location)
+            def look(place: str = place) -> str:
+                return _azure_state(_purged(service, "Azure Front Door", place, headers, method="GET"))
 
-            state = state_of(answer, answer.headers.get("location", ""))
+            state = _azure_state(answer) if place else "completed"
             _wait(f"Azure Front Door {self.endpoint_id}", state, look, self.wait_s, self.sleep)
 
     def _token(self) -> str:
         from airflow.providers.microsoft.azure.hooks.base_azure import AzureBaseHook  # noqa: PLC0415
 
         return str(AzureBaseHook(conn_id=self.azure_conn_id).get_token(f"https://{AZURE}/.default").token)
+
+
+def _azure_state(answer: Fetched) -> str:
+    """Return the state of an operation: that of the body, if it names one (learn.microsoft.com, "Track asynchronous operations")."""
+    try:
+        named = str(json.loads(answer.body)["status"]).casefold()
+    except (ValueError, KeyError, TypeError):
+        return "running" if answer.status == 202 else "completed"
+    return {"succeeded": "completed", "canceled": "failed"}.get(named, named)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -30,6 +31,8 @@ REFUSALS: Final = 8 * ATTEMPTS
 """Refusals in a row by status 429 after which the quota of the day counts as used up: a response may not say which one is."""
 
 _EXCERPT: Final = 300
+_GOOGLE_QUOTA: Final = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"})
+"""Reasons of a 403 response of a Google API that are temporary."""
 
 
 class NotAcceptedError(TransientError):
@@ -186,6 +189,15 @@ def _requested_s(error: BaseException) -> float | None:
 def is_transient(status: int) -> bool:
     """Return whether the same request may succeed after a response with this status."""
     return status in (408, 425, 429) or status >= 500
+
+
+def google_is_busy(response: Fetched) -> str:
+    """Return that a quota of a Google API is used up for now, if a response says so; otherwise the empty text."""
+    try:
+        reasons = {str(error["reason"]) for error in json.loads(response.body)["error"]["errors"]}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return "the quota is used up" if response.status == 403 and _GOOGLE_QUOTA & reasons else ""
 
 
 def excerpt(body: bytes, secret: str | tuple[str, ...] = ()) -> str:

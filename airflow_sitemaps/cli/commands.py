@@ -125,12 +125,15 @@ def _verified(arguments: argparse.Namespace) -> Verification:
     target = arguments.target
     if arguments.sample < 0:
         raise TargetError(f"--sample {arguments.sample}: give the number of pages to fetch, 0 or more")
-    is_address = "://" in target
-    is_dag = (
-        not is_address and not Path(target).exists() and "/" not in target and not target.endswith(SITEMAP_SUFFIXES)
-    )
+    if arguments.public is not None and not arguments.public.lower().startswith(("http://", "https://")):
+        raise TargetError(
+            f"--public {arguments.public!r}: give the whole address, such as https://www.example.com/sitemap.xml"
+        )
+    path = Path(target.removeprefix("file://"))
+    is_address = "://" in target.removeprefix("file://")
+    is_dag = not is_address and not path.exists() and "/" not in target and not target.endswith(SITEMAP_SUFFIXES)
     is_ours = (".py:" in target and not is_address) or is_dag
-    if not is_ours and not is_address and not Path(target).exists():
+    if not is_ours and not is_address and not path.exists():
         raise TargetError(f"{target!r}: no such folder or file in {Path.cwd()}")
     if target.lower().startswith("http://") and not arguments.allow_http:
         raise TargetError(

@@ -29,6 +29,7 @@ from airflow_sitemaps.quantities import counted, size
 from airflow_sitemaps.report_text import trust_lines
 from airflow_sitemaps.search_engines import fetches, indexnow
 from airflow_sitemaps.stores import FOLDER, default_connection, open_area, scheme_of
+from airflow_sitemaps.stores.local.permissions import explained
 from airflow_sitemaps.templates import rendered
 
 if TYPE_CHECKING:
@@ -240,8 +241,11 @@ def _area(address: str, conn_id: str | None) -> Iterator[ObjectStore]:
     if scheme_of(address) != FOLDER:
         yield open_area(address, conn_id or default_connection(address))
         return
-    folder = Path(address.removeprefix("file://")).expanduser()
-    if not folder.is_dir():
+    folder = Path(address.removeprefix("file://"))
+    with explained("inspect", folder):
+        folder = folder.expanduser()
+        is_folder = bool(address) and folder.is_dir()
+    if not is_folder:
         raise ConfigurationError(f"{folder}: there is no such folder. Create it, or correct the path")
     try:
         new = tempfile.TemporaryDirectory(prefix=".airflow-sitemaps-", dir=folder)

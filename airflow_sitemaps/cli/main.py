@@ -16,7 +16,7 @@ from typing import Any, Final, TextIO, TypeAlias
 
 from airflow_sitemaps import __version__
 from airflow_sitemaps.cli.output import answer_stream, log_lines
-from airflow_sitemaps.errors import GuardError, SitemapError
+from airflow_sitemaps.errors import GuardError, RequestError, SitemapError
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -89,7 +89,7 @@ def _failed(error: Exception, out: TextIO, *, wants_json: bool) -> int:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
     else:
         log.error("Unexpected error: %s", error, exc_info=error)
-    return WRONG_USE if isinstance(error, TargetError) else FAILED
+    return WRONG_USE if isinstance(error, (TargetError, RequestError)) else FAILED
 
 
 def _refusal(refusal: object) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from airflow_sitemaps.pipeline.publish.commit_files import index_names
 from airflow_sitemaps.pipeline.publish.public_files import foreign_content
 from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, RunRequest
 from airflow_sitemaps.pipeline.stages import plan, publish, write
+from airflow_sitemaps.pipeline.state.identity import check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ def adopt(
     """
     store = sitemap.store.open()
     names = (store.index_name, *index_names(sitemap))
-    if StateRepository(store.state).manifest() is not None or not any(map(store.public.head, names)):
+    if (manifest := StateRepository(store.state).manifest()) is not None:
+        check_owner(sitemap, manifest)
+    if manifest is not None or not any(map(store.public.head, names)):
         raise ConfigurationError(
             f"{sitemap.store.describe()}: there is no foreign index {store.index_name!r} to adopt; use build"
         )

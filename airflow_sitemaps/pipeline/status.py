@@ -91,9 +91,9 @@ def status(sitemap: Sitemap) -> Status:
         committed_at=manifest.committed_at.isoformat(),
         run=manifest.run,
         urls=manifest.urls,
-        shards=len(files),
+        shards=sum(shard.file is not None for section in manifest.sections.values() for shard in section.shards),
         byte_size=sum(file.byte_size for file in files),
-        index_urls=tuple(sitemap.store.base_url + index.name for index in manifest.indexes),
+        index_urls=tuple(manifest.base_url + index.name for index in manifest.indexes),
         sections={
             name: SectionStatus(
                 urls=section.urls,

@@ -27,7 +27,7 @@ from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.search_engines.index_status import PageState
 from airflow_sitemaps.shards.layout import address, index_entries, numbered, with_part
 from airflow_sitemaps.shards.schema import Decoder
-from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt
+from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, google_is_busy
 
 if TYPE_CHECKING:
     from airflow_sitemaps.http import Fetched, HttpClient
@@ -48,8 +48,6 @@ WEBMASTERS: Final = "https://www.googleapis.com/auth/webmasters"
 API: Final = "https://www.googleapis.com/webmasters/v3"
 INSPECTION: Final = "https://searchconsole.googleapis.com/v1"
 DOMAIN: Final = re.compile(r"sc-domain:[a-z0-9-]+(\.[a-z0-9-]+)+")
-QUOTA: Final = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"})
-"""Reasons of a 403 response that are temporary."""
 
 _USED_UP: Final = ("per day", "dailylimit", "quotaexceeded")
 """Texts of a response that says that the quota of the day is used up, not that of the minute."""
@@ -151,7 +149,7 @@ class SearchConsoleClient:
     def _request(self, method: str, sitemap_url: str) -> Fetched:
         sender = self.http or client_for(urlsplit(self.api).hostname or "")
         token = self.token()
-        service = Service(sender=sender, reasons=_REASONS, secret=token, busy=_over_quota, sleep=self.sleep)
+        service = Service(sender=sender, reasons=_REASONS, secret=token, busy=google_is_busy, sleep=self.sleep)
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         return service.call(f"Search Console, {sitemap_url}", method, self.address(sitemap_url), headers=headers)
 
@@ -180,15 +178,6 @@ def _log_state(sitemap: SubmittedSitemap) -> None:
         sitemap.warnings,
         ", ".join(f"{number:,} ({kind})" for kind, number in sitemap.urls.items()) or "not counted yet",
     )
-
-
-def _over_quota(response: Fetched) -> str:
-    """Return that the quota is used up for now, if a response says so; otherwise the empty text."""
-    try:
-        reasons = {str(error["reason"]) for error in json.loads(response.body)["error"]["errors"]}
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return ""
-    return "the quota is used up" if response.status == 403 and QUOTA & reasons else ""
 
 
 def _read(resource: Mapping[str, Any], sitemap_url: str) -> SubmittedSitemap:
@@ -280,7 +269,7 @@ class GoogleInspector:
 
     def _inspect(self, token: str, site: str, url: str, sender: Sender) -> PageState:
         service = Service(
-            sender=sender, reasons=_INSPECTION_REASONS, secret=token, busy=_over_quota, sleep=self.sleep,
+            sender=sender, reasons=_INSPECTION_REASONS, secret=token, busy=google_is_busy, sleep=self.sleep,
             success=frozenset({200, 400}),
         )  # fmt: skip
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": "application/json"}

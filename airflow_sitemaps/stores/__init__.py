@@ -23,10 +23,11 @@ _OWN: Final = {
     FOLDER: "airflow_sitemaps.stores.local:open_area",
     "az": "airflow_sitemaps.stores.azure:open_area",
     "gs": "airflow_sitemaps.stores.gcs:open_area",
+    "https": "airflow_sitemaps.stores.azure:open_area",  # an account's address
     "s3": "airflow_sitemaps.stores.s3:open_area",
 }
 
-_CONNECTIONS: Final = {"az": "wasb_default", "gs": "google_cloud_default", "s3": "aws_default"}
+_CONNECTIONS: Final = {"az": "wasb_default", "https": "wasb_default", "gs": "google_cloud_default", "s3": "aws_default"}
 """Airflow's default connection of each scheme."""
 
 

@@ -245,7 +245,10 @@ class AzureObjects:
         """Translate a call's errors; ``mode`` is a put's condition. Missing: no object, or not the one to delete."""
         from azure.core.exceptions import AzureError
 
-        call, missing = f"{operation} {self.url(key)}", (404, 412) if operation == "DeleteBlob" else (404,)
+        call, missing = (
+            f"{operation} {self.url(key)}",
+            {"DeleteBlob": (404, 412), "ListBlobs": ()}.get(operation, (404,)),
+        )
         forget = partial(connections.forget, self.service)
         return calling(call, BOUND, (AzureError,), _failure, mode=mode, forget=forget, missing=missing)
 

@@ -250,8 +250,8 @@ class GCSObjects:
     def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> AbstractContextManager[None]:
         """Translate a call's errors; ``mode`` is the condition of a write. Missing: no object of the generation."""
         call, is_copy = f"{operation} {self.url(key)}", operation == "objects.rewrite"
-        forget = partial(clients.forget, self.client)
-        return calling(call, BOUND, errors(), _failure, mode=mode, forget=forget, is_copy=is_copy, missing=(404, 412))
+        forget, missing = partial(clients.forget, self.client), () if operation == "objects.list" else (404, 412)
+        return calling(call, BOUND, errors(), _failure, mode=mode, forget=forget, is_copy=is_copy, missing=missing)
 
 
 class _Replaced(Exception):  # noqa: N818 - an answer, not an error
@@ -272,7 +272,7 @@ def _failure(call: str, e: Exception) -> CloudFailure:
             lacks_credentials=isinstance(e, DefaultCredentialsError),
             advice=NEXT_STEPS["authError"] if isinstance(e, RefreshError) and not e.retryable else "",
         )
-    status, causes = int(e.code or 0), list(e.errors or ())
+    status, causes = int(e.code or 0), list(e.errors or _causes(e.response))
     said = causes[0] if causes and isinstance(causes[0], dict) else {}
     code, text = str(said.get("reason", "")), str(said.get("message", e.message))
     advice = NEXT_STEPS.get(code, "") if status < 500 and status not in (404, 408, 409, 412, 429) else ""
@@ -283,6 +283,14 @@ def _failure(call: str, e: Exception) -> CloudFailure:
     elif status == 403:
         advice = advice or _ROLE
     return CloudFailure(call=call, text=text, code=code, status=status, advice=advice)
+
+
+def _causes(response: Any) -> list[Any]:
+    """Return the errors in a response. The client does not read them from those of uploads."""
+    try:
+        return list(response.json()["error"]["errors"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return []
 
 
 def _condition(mode: PutMode) -> int | None:

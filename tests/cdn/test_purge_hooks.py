@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -138,6 +138,9 @@ def test_settings_that_cannot_work_are_refused_when_the_hook_is_made() -> None:
         lambda: GoogleCDNPurge(url_map=""),
         lambda: AzureFrontDoorPurge(endpoint_id="web"),
         lambda: AzureFrontDoorPurge(endpoint_id=ENDPOINT, wait_s=-1),
+        lambda: CloudflarePurge(zone_id=None),  # type: ignore[arg-type]
+        lambda: AzureFrontDoorPurge(endpoint_id=None),  # type: ignore[arg-type]
+        lambda: CloudFrontPurge(distribution_id="E1", wait_s="600"),  # type: ignore[arg-type]
     ):
         with pytest.raises(ConfigurationError):
             make()
@@ -352,6 +355,28 @@ def test_azure_gets_paths_and_domains_and_is_waited_for(management: tuple[type[M
     assert api.calls[0] == ("POST", f"{ENDPOINT}/purge?api-version=2023-05-01", content)
     assert [call[:2] for call in api.calls[1:]] == [("GET", f"{ENDPOINT}/operationresults/1")] * 3
     assert len(pauses) == 2
+
+
+@pytest.mark.parametrize(("ended", "raises"), [("Succeeded", False), ("Failed", True), ("Canceled", True)])
+def test_azure_says_in_the_body_of_an_operation_how_it_ended(ended: str, raises: bool) -> None:
+    place = {"azure-asyncoperation": f"https://management.azure.com{ENDPOINT}/operations/1"}
+    answers: list[Fetched | Exception] = [
+        Fetched(status=202, body=b"", headers=place),
+        reply(200, b'{"status": "InProgress"}'),
+        reply(200, json.dumps({"status": ended}).encode()),
+    ]
+    sender = FakeSender(answers)
+    hook = LocalAzureFrontDoorPurge(endpoint_id=ENDPOINT, client=sender, sleep=lambda _: None)
+    with pytest.raises(StoreError, match="failed") if raises else nullcontext():
+        hook(ADDRESSES[:1])
+    assert [url for _, url, _, _ in sender.requests[1:]] == [place["azure-asyncoperation"]] * 2
+
+
+def test_google_requests_a_pause_by_status_403() -> None:
+    busy = reply(403, b'{"error": {"code": 403, "errors": [{"reason": "rateLimitExceeded"}]}}')
+    sender = FakeSender([busy, reply(200, b'{"name": "op", "status": "DONE"}')])
+    LocalGoogleCDNPurge(url_map="m", client=sender, sleep=lambda _: None)(ADDRESSES[:1])
+    assert len(sender.requests) == 2
 
 
 @pytest.mark.parametrize("hook", [LocalGoogleCDNPurge, LocalAzureFrontDoorPurge])

@@ -269,6 +269,25 @@ def test_wrong_use_is_status_2(arguments: list[str], capsys: pytest.CaptureFixtu
     assert "usage: airflow-sitemaps" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("public", ["", "www.example.com/sitemap.xml", "https//www.example.com/"])
+def test_a_public_address_without_a_scheme_is_refused(shop: Shop, public: str) -> None:
+    shop.json("build", shop.target)
+    status, _, err = shop.shell("verify", str(shop.site), "--public", public)
+    assert (status, "give the whole address" in err) == (2, True)
+
+
+def test_a_file_address_that_does_not_exist_is_status_2(shop: Shop) -> None:
+    assert shop.shell("verify", "file:///no/such/folder", "--format", "junit")[:2] == (2, "")
+
+
+def test_status_names_the_address_that_is_published(shop: Shop) -> None:
+    shop.json("build", shop.target)
+    before = shop.json("status", shop.target)["index_urls"]
+    shop.file.write_text(shop.file.read_text().replace("shop.example", "new.example"))
+    assert shop.json("status", shop.target)["index_urls"] == before
+    assert "belongs to another sitemap" in shop.shell("adopt", shop.target)[2]
+
+
 def test_a_missing_connection_is_named(shop: Shop) -> None:
     shop.file.write_text(shop.file.read_text().replace('"shop", table', '"shpo", table'))
 
@@ -516,6 +535,8 @@ def test_names_that_do_not_exist_are_wrong_use(arguments: tuple[str, ...], said:
         (("build", "--sections", ""), "argument --sections: '': write one name"),
         (("build", "--sections", "products", "--rebuild", "pages-00001"), "is not a shard of this run's sections"),
         (("build", "--sections", "products", "--keep-lastmods", "pages"), "no section of this run with observed dates"),
+        (("build", "--allow", "shrink:prodcuts"), "prodcuts"),
+        (("build", "--sections", "prodcuts"), "there is no section prodcuts"),
         (("duplicates", "--most", "0"), "from 1 to 999,999,999,999"),
         (("plan", "--check", "9" * 30), "from 1 to 999,999,999,999"),
         (("status", "--max-age", "9" * 12 + "d"), "write a number of minutes, hours or days"),
@@ -531,7 +552,7 @@ def test_wrong_arguments_are_wrong_use(arguments: tuple[str, ...], said: str, sh
     except SystemExit as ended:  # of argparse
         err = shop.capture.readouterr().err
         status = ended.code
-    assert status == (1 if "this run" in said else 2)
+    assert status == 2
     assert said in err
 
 

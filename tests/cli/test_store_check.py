@@ -11,6 +11,7 @@ from airflow_sitemaps import MemoryStore
 from airflow_sitemaps.cli import lookups, main
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, Update
+from airflow_sitemaps.stores import default_connection, registered, scheme_of
 from tests.pipeline.test_capability_probe import store_of
 from tests.support.s3 import moto_server
 
@@ -88,6 +89,24 @@ def test_an_area_that_cannot_be_listed(capfd: pytest.CaptureFixture[str], monkey
 
 
 def test_an_address_that_cannot_be_opened(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    for address, message in (("oss://x/y", "no store has the scheme"), (str(tmp_path / "no"), "no such folder")):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for address, message in (
+        ("oss://x/y", "no store has the scheme"),
+        (str(tmp_path / "no"), "no such folder"),
+        ("", "no such folder"),
+        (str(tmp_path / "loop"), "no such folder"),
+        ("~no-such-user/maps", "ConfigurationError: inspect ~no-such-user/maps"),
+        (str(tmp_path / ("x" * 300)), "cannot hold this name"),
+    ):
         assert main(["store-check", address]) == 1
-        assert message in capfd.readouterr().err
+        assert message in (said := capfd.readouterr().err)
+        assert "Traceback" not in said
+
+
+def test_an_azure_account_is_named_by_its_https_address() -> None:
+    address = "https://acme.blob.core.windows.net/web/sitemaps"
+    entry = registered(scheme_of(address))
+    assert (default_connection(address), entry is not None and entry.module) == (
+        "wasb_default",
+        "airflow_sitemaps.stores.azure",
+    )

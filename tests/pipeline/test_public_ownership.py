@@ -67,7 +67,7 @@ def test_the_second_pipeline_at_an_address_is_refused_and_the_first_keeps_its_in
     clock = FakeClock()
     store, first, rows, second = two_pipelines(clock)
     before = crawl(store.open())
-    with pytest.raises(OwnershipError, match=r"published by another pipeline \(owner 'shop'.*adopt=True"):
+    with pytest.raises(OwnershipError, match=r"published by another pipeline \(owner 'shop'.*`airflow-sitemaps adopt`"):
         build(second, clock=clock)
     assert crawl(store.open()) == before
     rows.append(row(20))

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -22,7 +23,7 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state import capability_probe
 from airflow_sitemaps.ports import Create, ObjectStore, PutOutcomeError, Update
 from airflow_sitemaps.stores import open_area
-from airflow_sitemaps.stores.gcs import TIMEOUT_S, GCSStore, _failure
+from airflow_sitemaps.stores.gcs import TIMEOUT_S, GCSObjects, GCSStore, _failure
 from airflow_sitemaps.testing import MemorySourceConfig, crawl
 from tests.stores.conftest import BASE
 from tests.support.gcs import GCSServer, gcs_server
@@ -261,10 +262,23 @@ def test_what_an_answer_means(gcs: GCSServer, status: int, reason: str, kind: ty
     from google.api_core.exceptions import from_http_status
 
     error = from_http_status(status, "GET https://x/?secret=1: no", errors=[{"reason": reason, "message": "no"}])
-    raised = _failure("objects.get gs://maps/k", error).error()
-    assert isinstance(raised, kind)
-    assert advice in str(raised)
-    assert "secret" not in str(raised)
+    # The client reads no errors from the answers to uploads.
+    answer = SimpleNamespace(json=lambda: {"error": {"errors": [{"reason": reason, "message": "no"}]}})
+    of_upload = from_http_status(status, "POST https://x/?secret=1: {", response=answer)
+    for each in (error, of_upload):
+        raised = _failure("objects.insert gs://maps/k", each).error()
+        assert isinstance(raised, kind)
+        assert advice in str(raised)
+        assert "secret" not in str(raised)
+
+
+@heavy
+def test_a_listing_of_what_is_no_google_is_an_error(gcs: GCSServer) -> None:
+    from google.api_core.exceptions import NotFound
+
+    objects = GCSObjects(client=None, address=GCSStore.parsed("gs://maps/shop", where="it"))
+    with pytest.raises(StoreError, match=r"objects\.list"), objects._calling("objects.list", ""):
+        raise NotFound("GET https://x: <html>")
 
 
 @heavy

@@ -92,6 +92,12 @@ def test_a_home_that_is_unknown_is_not_looked_up_when_the_store_is_declared(monk
     LocalStore("~/maps", base_url=BASE, state_dir="~/private")
 
 
+def test_a_link_that_loops_is_named(tmp_path: Path) -> None:
+    (tmp_path / "maps").symlink_to(tmp_path / "maps")
+    with pytest.raises(ConfigurationError, match=r"inspect .*maps"):
+        LocalStore(tmp_path / "maps", base_url=BASE).open()
+
+
 def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="must be absolute"):
         LocalStore(tmp_path, base_url="www.example.com")

@@ -121,7 +121,9 @@ def test_a_file_system_without_modes_is_used_unless_a_mode_is_set(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(permissions.os, "fchmod", refuse)
+    monkeypatch.setattr(permissions.Path, "chmod", refuse)
     put(LocalStore(tmp_path / "maps", base_url=BASE).open().public, "k.xml")
+    put(LocalStore(tmp_path / "maps", base_url=BASE).open().public, "de/k.xml")
     assert (tmp_path / "maps" / "k.xml").read_bytes() == b"x"
     with pytest.raises((ConfigurationError, StoreError)):
         put(LocalStore(tmp_path / "maps", base_url=BASE, file_mode=0o640).open().public, "other.xml")

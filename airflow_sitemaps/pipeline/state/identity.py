@@ -116,7 +116,7 @@ def check_stamp(url: str, info: ObjectInfo, manifest: Manifest | None) -> None:
         f"{url} was published by another pipeline (owner {owner!r}, state id {theirs}); the state id of this one is "
         f"{ours}. Two pipelines must not share a public address: nothing was replaced. Give this sitemap a path, a "
         "base_url and a state area of its own. If the other pipeline no longer runs, or its state was lost, take its "
-        "files over with build(sitemap, adopt=True), or remove that file and run again."
+        "files over with `airflow-sitemaps adopt` or build(sitemap, adopt=True), or remove that file and run again."
     )
 
 

@@ -29,7 +29,7 @@ OTHERS_WRITE: Final = stat.S_IWOTH
 NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EACCES})
 """Errors of ``fsync`` of a folder on file systems that do not support it."""
 NO_MODES: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS})
-"""Errors of ``fchmod`` of an own file on file systems that have no modes."""
+"""Errors of ``chmod`` of an own file or folder on file systems that have no modes."""
 MKDIR: Final = "import os, sys; os.mkdir(sys.argv[1], int(sys.argv[2], 8))"
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 UNUSABLE_NAME: Final = frozenset({errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EILSEQ, errno.EEXIST})
@@ -139,6 +139,8 @@ def explained(verb: str, path: Path, byte_size: int | None = None) -> Iterator[N
         raise
     except OSError as e:
         raise _translated(e, verb, path, byte_size) from e
+    except RuntimeError as e:  # of pathlib: a symlink that loops (before Python 3.13), or no home folder
+        raise ConfigurationError(f"{verb} {path}: {e}. Correct the path, or the link") from e
 
 
 def _translated(e: OSError, verb: str, path: Path, byte_size: int | None) -> StoreError | ConfigurationError:
@@ -172,7 +174,12 @@ def _make(folder: Path, permissions: Permissions) -> None:
     if permissions.dir_mode is None:
         return
     setgid = folder.stat().st_mode & stat.S_ISGID
-    folder.chmod(permissions.dir_mode | setgid)
+    try:
+        folder.chmod(permissions.dir_mode | setgid)
+    except OSError as e:
+        if e.errno not in NO_MODES:
+            raise
+        return  # the file system gives all folders its own mode
     if setgid and not folder.stat().st_mode & stat.S_ISGID:
         # chmod clears the bit when this process is not in the folder's group; mkdir passes it on.
         with suppress(OSError):  # another process wrote into it

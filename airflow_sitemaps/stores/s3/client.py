@@ -149,8 +149,8 @@ def failure_of(call: str, error: Exception) -> CloudFailure:
     bucket = url.removeprefix("s3://").partition("/")[0]
     if "recursion depth" in str(error):
         advice = "The endpoint redirects: correct endpoint_url (https?) or region_name"
-    elif operation == "ListObjectsV2" and status == 404 and code in ("", "404"):
-        advice = "The answer is not one of S3, which names a missing bucket: correct endpoint_url"
+    elif name == "KeyError" or (operation == "ListObjectsV2" and status == 404 and code in ("", "404")):
+        advice = "The answer is not one of S3, which names etags and missing buckets: correct endpoint_url"
     elif code in EXPIRED:
         again = "The credentials expired meanwhile; run again"
     elif code in UNCLEAR:
@@ -178,7 +178,11 @@ def failure_of(call: str, error: Exception) -> CloudFailure:
 
 
 def _permission(operation: str, bucket: str) -> str:
-    allow = {"GetObject": "s3:GetObject", "HeadObject": "s3:GetObject", "ListObjectsV2": "s3:ListBucket"}
+    allow = {
+        "HeadObject": "s3:GetObject",
+        "ListObjectsV2": "s3:ListBucket",
+        "CopyObject": "s3:GetObject and s3:PutObject",
+    }
     text = f"Allow {allow.get(operation, 's3:' + operation)} (and kms:GenerateDataKey, kms:Decrypt where KMS is used)"
     if operation in ("GetObject", "HeadObject"):
         text += (

@@ -226,7 +226,7 @@ class _BrokenOffError(Exception):
 
 BROKEN_OFF: Final = (HTTPClientError, IncompleteReadError, FlexibleChecksumError, HTTPError)
 """Errors when a body is read. botocore does not translate all errors of urllib3."""
-ERRORS: Final = (ClientError, BotoCoreError, _BrokenOffError, RecursionError)
+ERRORS: Final = (ClientError, BotoCoreError, _BrokenOffError, RecursionError, KeyError)
 """Errors of a call. botocore follows a redirect that names no region again and again."""
 
 
