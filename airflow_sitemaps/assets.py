@@ -31,14 +31,14 @@ MAX_HOSTS: Final = 20
 def asset_of(store: StoreConfig, freshness: timedelta | None) -> Asset:
     """Return the asset that the publishing task emits events for: the index, by its address in the store.
 
-    The name is the address without its scheme, because Airflow allows only one URI for each name.
+    The name holds the whole address, because Airflow allows only one URI for each name.
     """
     uri = f"{store.uri}/{store.index_name}"
     extra: dict[str, Any] = {} if freshness is None else {FRESHNESS_KEY: freshness.total_seconds()}
     if state_uri := getattr(store, "state_uri", ""):
         place = {"public_url": store.uri, "state_url": state_uri, "conn_id": getattr(store, "conn_id", None)}
         extra[STORE_KEY] = {**place, "base_url": store.base_url, "index_name": store.index_name}
-    return Asset(name=f"sitemap {uri.split('://', 1)[1]}", uri=uri, extra=extra)
+    return Asset(name=f"sitemap {uri}", uri=uri, extra=extra)
 
 
 def sections_asset_of(asset: Asset) -> Asset:

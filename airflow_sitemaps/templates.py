@@ -76,7 +76,7 @@ def renderer(environment: Environment, words: Mapping[str, Any], *, in_shell: bo
             raise TemplateError(f"this is not a valid Jinja template: {error.message}: {text!r}") from error
         except JinjaError as error:
             raise TemplateError(f"the template cannot be rendered: {error.message}") from error
-        except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+        except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError) as error:
             raise TemplateError(f"the template cannot be rendered: {type(error).__name__}: {error}") from error
 
     return render
@@ -137,6 +137,9 @@ def _words(now: datetime, params: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+_NO_DEFAULT: Final = object()
+
+
 class _Variables:
     """Airflow's variables by name, as ``var.value`` and ``var.json``."""
 
@@ -148,8 +151,10 @@ class _Variables:
 
         return _looked_up("variable", name, lambda: Variable.get(name, deserialize_json=self._as_json))
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: Any = _NO_DEFAULT) -> Any:
         """Return a variable, or ``default`` if it is not defined."""
+        if default is _NO_DEFAULT:
+            return self.__getattr__(name)
         from airflow.sdk import Variable  # noqa: PLC0415 - Airflow takes seconds to import
 
         return Variable.get(name, default=default, deserialize_json=self._as_json)
@@ -162,6 +167,15 @@ class _Connections:
         from airflow.sdk import Connection  # noqa: PLC0415 - Airflow takes seconds to import
 
         return _looked_up("connection", name, lambda: Connection.get(name))
+
+    def get(self, name: str, default_conn: Any = None) -> Any:
+        """Return a connection; ``default_conn`` if it is given and the connection is not defined."""
+        try:
+            return self.__getattr__(name)
+        except TemplateError:
+            if default_conn is None:
+                raise
+            return default_conn
 
 
 def _looked_up(what: str, name: str, look_up: Callable[[], Any]) -> Any:

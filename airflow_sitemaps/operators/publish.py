@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, XComNotFound, api_base_url
 from airflow_sitemaps.errors import ConfigurationError, GuardError
 from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures
@@ -122,6 +123,7 @@ class SitemapPublishOperator(SitemapOperator):
         self.receipts: Any = receipts
         self.planner_id = task_id_of(plan)
         self.writer_id = task_id_of(receipts)
+        setting_checks.flag(f"{type(self).__name__}({self.task_id!r})", "skip_unchanged", skip_unchanged)
         self.skip_unchanged = skip_unchanged
         if approval is not None and not decisions:
             raise ConfigurationError(

@@ -24,6 +24,7 @@ _FAST_LEVEL: Final = 2
 _SMALL_LEVEL: Final = 6
 """Level 6 of zlib-ng: files no larger than those of zlib 6, at about twice its speed, and it can stream."""
 _READ_BYTE_SIZE: Final = 1 << 20
+_PIECE_BYTE_SIZE: Final = 1 << 16
 
 
 class _Deflater(Protocol):
@@ -116,28 +117,31 @@ def decompress(data: bytes, *, max_byte_size: int, limit: int | None = None) -> 
     if not data.startswith(b"\x1f\x8b"):
         raise InvalidSitemapError(f"not a gzip file: it begins with {data[:8]!r}; store it compressed or name it .xml")
     parts: list[bytes] = []
-    room = max_byte_size
-    rest = data
-    while rest.startswith(b"\x1f\x8b"):
-        part, rest = _member(rest, room, max_byte_size, limit)
+    room, end = max_byte_size, 0
+    while data.startswith(b"\x1f\x8b", end):
+        part, end = _member(data, end, room, max_byte_size, limit)
         parts.append(part)
         room -= len(part)
-    if rest.strip(b"\x00"):
+    if rest := data[end:].strip(b"\x00"):
         raise InvalidSitemapError(
             f"damaged gzip: {len(rest):,} bytes after the compressed data are not gzip; write the file again"
         )
     return b"".join(parts)
 
 
-def _member(data: bytes, room: int, max_byte_size: int, limit: int | None) -> tuple[bytes, bytes]:
-    """Return the content of the first member, at most ``room`` bytes, and the data after the member."""
+def _member(data: bytes, start: int, room: int, max_byte_size: int, limit: int | None) -> tuple[bytes, int]:
+    """Return the content of a member, at most ``room`` bytes, and its end. It is read in pieces: zlib copies what it leaves."""
     stream = zlib.decompressobj(wbits=31)
     parts: list[bytes] = []
-    pending = data
+    pending, end = b"", start
     try:
         while not stream.eof:
+            if not pending:
+                pending = data[end : end + _PIECE_BYTE_SIZE]
+                end += len(pending)
             part = stream.decompress(pending, min(room + 1, _READ_BYTE_SIZE))
-            if not part and not stream.eof and not stream.unconsumed_tail:
+            pending = stream.unconsumed_tail
+            if not part and not stream.eof and not pending and end == len(data):
                 raise InvalidSitemapError("damaged gzip: the file is cut short; write it again")
             room -= len(part)
             if room < 0:
@@ -146,7 +150,6 @@ def _member(data: bytes, room: int, max_byte_size: int, limit: int | None) -> tu
                     f"{limit or max_byte_size:,}): reading stopped; split the file"
                 )
             parts.append(part)
-            pending = stream.unconsumed_tail
     except zlib.error as error:
         raise InvalidSitemapError(f"damaged gzip: {error}; write the file again") from error
-    return b"".join(parts), stream.unused_data
+    return b"".join(parts), end - len(stream.unused_data)

@@ -41,6 +41,7 @@ _ENTRY_TAGS: Final[dict[str, tuple[Kind, str]]] = {
 }
 _SPACE: Final = re.compile(r"\s*")
 _HTML: Final = re.compile(r"<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_DECLARED: Final = re.compile(r"""encoding\s*=\s*["']([^"']*)""")
 _ENTITY: Final = re.compile(rb"&([A-Za-z][A-Za-z0-9]{0,30});")
 _OWN_ENTITIES: Final = frozenset({b"amp", b"lt", b"gt", b"apos", b"quot"})
 _INSTANCE: Final = "{http://www.w3.org/2001/XMLSchema-instance}"
@@ -161,9 +162,9 @@ def _check_declaration(text: str, findings: Findings) -> None:
     declaration = text.lstrip()[:200].split("?>")[0] if text.lstrip().startswith("<?xml") else ""
     if declaration and text[0] != "<":
         findings.note("xml", "white space before the XML declaration")
-    encoding = declaration.lower().replace("'", '"').partition('encoding="')[2].partition('"')[0]
-    if encoding not in ("", "utf-8", "utf8", "us-ascii"):
-        findings.note("encoding", f"the XML declaration says {encoding!r}, the protocol wants UTF-8")
+    encoding = _DECLARED.search(declaration.lower())
+    if encoding is not None and encoding[1] not in ("", "utf-8", "utf8", "us-ascii"):
+        findings.note("encoding", f"the XML declaration says {encoding[1]!r}, the protocol wants UTF-8")
 
 
 def _read_xml(content: bytes, findings: Findings) -> tuple[Kind, list[ReadEntry]]:
@@ -209,6 +210,7 @@ class _Walk:
     def __init__(self, findings: Findings) -> None:
         self.kind: Kind = "unknown"
         self.entries: list[ReadEntry] = []
+        self._tag = ""
         self._findings = findings
         self._parent: Any = None
         self._barren = 0
@@ -218,8 +220,11 @@ class _Walk:
         self._barren += 1
         for _, entry in events:
             if self._parent is None:
-                self.kind, self._parent = _kind_of(entry)
-            if entry.getparent() is not self._parent or self.kind == "unknown":
+                root = entry.getroottree().getroot()
+                self.kind, self._tag = _ENTRY_TAGS.get(str(root.tag), ("unknown", ""))
+                if entry.tag == self._tag:
+                    self._parent = entry.getparent() if self.kind == "rss" else root
+            if entry.tag != self._tag or entry.getparent() is not self._parent:
                 self._findings.whole = False
                 continue
             self._barren = 0
@@ -274,15 +279,6 @@ def _check_attributes(element: Any, findings: Findings) -> None:
         more = f" and {len(unknown) - 1:,} more" if len(unknown) > 1 else ""
         what = f"<{local_name(element)}> has an attribute {unknown[0][:60]!r}{more}"
         _note(findings, "structure", element, what)
-
-
-def _kind_of(entry: Any) -> tuple[Kind, Any]:
-    """Return the kind of file that contains an entry at this place, and the element that contains the entries."""
-    root = entry.getroottree().getroot()
-    kind, tag = _ENTRY_TAGS.get(str(root.tag), ("unknown", ""))
-    if kind == "unknown" or entry.tag != tag:
-        return "unknown", root
-    return kind, entry.getparent() if kind == "rss" else root
 
 
 def _wrong_root(root: Any) -> tuple[str, str]:

@@ -30,9 +30,9 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
     the published rows, without a worker slot. It also wakes the sensor when files change only because time passes. If the
     engine has an exact version of a table, the table is read only when its version has moved.
 
-    The triggerer cannot compare every source: a ``ListSource``, a source of your own, ``materialize=``, ``change_log=``, parameters
-    such as dates, and any ``change_detection`` but ``"digest"`` need a plan. If a section has one of these, the sensor plans at each poke, in a
-    worker. In the default mode ``reschedule``, it holds no worker slot between two pokes.
+    The triggerer cannot compare every source: a ``ListSource``, a source of your own, ``materialize=``, ``change_log=``,
+    ``rewrite_after=``, parameters such as dates, and any ``change_detection`` but ``"digest"`` need a plan. If a section has
+    one of these, the sensor plans at each poke, in a worker. In the default mode ``reschedule``, it holds no worker slot between two pokes.
 
     With ``probe``, it compares one value of the database, such as ``SELECT max(updated_at) FROM products`` or the
     engine's own version of a table. It succeeds when the value differs from that of the last start, or when a section

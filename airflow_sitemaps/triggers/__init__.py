@@ -272,6 +272,8 @@ def in_worker(sitemap: Sitemap, sections: Collection[str]) -> str:
             return f"section {section.name!r} stores its query's rows (materialize=)"
         if source.change_log is not None:
             return f"section {section.name!r} has a change log (change_log=)"
+        if sitemap.shards_of(section).rewrite_after is not None:
+            return f"section {section.name!r} lets shards wait (rewrite_after=)"
         if (how := sitemap.change_detection_of(section)) != "digest":
             return f"section {section.name!r} has change_detection={how!r}"
         if not _is_json(source.resolved()):

@@ -49,12 +49,20 @@ def test_dates_of_a_run_are_known() -> None:
         ("{% if %}", "this is not a valid Jinja template"),
         ("{{ ''.__class__.__mro__ }}", "cannot be rendered"),
         ("{{ var.value.nothing }}", "the Airflow variable 'nothing' is not defined"),
+        ("{{ var.value.get('nothing') }}", "the Airflow variable 'nothing' is not defined"),
+        ("{{ conn.get('nothing').host }}", "the Airflow connection 'nothing' is not defined"),
+        ("{{ 'a text' | ts }}", "AttributeError"),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "RecursionError"),
         ("{{ conn.nothing }}", "the Airflow connection 'nothing' is not defined"),
     ],
 )
 def test_other_words_are_refused(text: str, said: str) -> None:
     with pytest.raises(TemplateError, match=said):
         texts(text)
+
+
+def test_get_returns_a_default() -> None:
+    assert texts("{{ var.value.get('nothing', 'x') }} {{ conn.get('nothing', 'y') }}") == "x y"
 
 
 def test_the_words_of_every_run_are_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,8 @@ def test_an_asset_is_named_by_the_index_in_its_store() -> None:
     relative = Sitemap(LocalStore("site", base_url="https://acme.com/"), SECTIONS).asset
     memory = Sitemap(MemoryStore(base_url="https://acme.com/"), SECTIONS).asset
 
-    assert (s3.name, s3.uri) == ("sitemap acme-web/maps/sitemap.xml", "s3://acme-web/maps/sitemap.xml")
-    assert (local.name, local.uri) == ("sitemap /srv/www/index.xml", "file:///srv/www/index.xml")
+    assert (s3.name, s3.uri) == ("sitemap s3://acme-web/maps/sitemap.xml", "s3://acme-web/maps/sitemap.xml")
+    assert (local.name, local.uri) == ("sitemap file:///srv/www/index.xml", "file:///srv/www/index.xml")
     assert relative.uri == f"file://{Path.cwd()}/site/sitemap.xml"
     assert memory.uri == "https://acme.com/sitemap.xml"
 
@@ -36,7 +36,7 @@ def test_a_sitemap_knows_its_asset() -> None:
     sitemap = Sitemap(S3Store("s3://acme-web/maps", base_url="https://acme.com/maps/"), SECTIONS)
 
     assert sitemap.asset == asset_of(sitemap.store, sitemap.freshness)
-    assert sitemap.sections_asset.name == "sections of sitemap acme-web/maps/sitemap.xml"
+    assert sitemap.sections_asset.name == "sections of sitemap s3://acme-web/maps/sitemap.xml"
     assert sitemap.sections_asset.uri == "s3://acme-web/maps/sitemap.xml/sections"
 
 

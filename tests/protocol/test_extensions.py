@@ -269,6 +269,21 @@ def test_the_version_for_everybody_else_is_written_in_small_letters(given: str) 
     assert [part.split('"')[3] for part in xml.split("<xhtml:link ")[1:]] == ["de", "en", "x-default"]
 
 
+@pytest.mark.parametrize(
+    ("media", "is_written"),
+    [
+        ("screen", True),
+        ("only screen and (max-width: 640px), print", True),
+        (",", False),
+        ("screen,", False),
+        ("a,,b", False),
+    ],
+)
+def test_media_are_written_if_the_schema_takes_them(media: str, is_written: bool) -> None:
+    xml, tally = made("alternates", [{"media": media, "href": "https://example.com/m"}])
+    assert ("media=" in xml, bool(tally.fixed)) == (is_written, not is_written)
+
+
 def test_members_that_are_not_listed_are_left_out_unless_they_are_to_be_kept() -> None:
     members = [*json.loads(languages.alternates_of_group(ROWS)), {"hreflang": "fr", "href": "https://example.fr/"}]
     xml, tally = made("alternates", {"group": members})

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import random
 import tracemalloc
 import zlib
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import InvalidSitemapError
+from airflow_sitemaps.protocol import gzip as gzip_module
 from airflow_sitemaps.protocol.gzip import (
     FEED_BYTE_SIZE,
     Compressor,
@@ -69,6 +72,33 @@ def test_variants_differ_in_bytes_alone() -> None:
 def test_several_members_and_padding_are_read() -> None:
     data = compress(b"one ") + gzip.compress(b"two") + b"\x00" * 512
     assert decompress(data, max_byte_size=7) == b"one two"
+
+
+def test_what_is_copied_does_not_grow_with_the_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """zlib copies what follows a member: given the whole rest for each, the time is quadratic."""
+    given: list[int] = []
+
+    class Counted:
+        def __init__(self, **settings: int) -> None:
+            self._stream = zlib.decompressobj(**settings)
+
+        def decompress(self, data: bytes, most: int) -> bytes:
+            given.append(len(data))
+            return self._stream.decompress(data, most)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._stream, name)
+
+    monkeypatch.setattr(gzip_module, "zlib", SimpleNamespace(decompressobj=Counted, error=zlib.error))
+    assert decompress(gzip.compress(b"") * 10_000, max_byte_size=1) == b""
+    assert max(given) <= 1 << 16
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 3_000_000])
+def test_members_of_any_size_are_read_in_pieces(size: int) -> None:
+    body = random.Random(7).randbytes(size)
+    data = gzip.compress(body) + gzip.compress(b"end") + b"\0" * 9
+    assert decompress(data, max_byte_size=size + 3) == body + b"end"
 
 
 @pytest.mark.parametrize(

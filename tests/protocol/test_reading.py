@@ -242,6 +242,22 @@ def test_each_fault_is_found_and_no_other(body: bytes, expected: str) -> None:
     assert checks(body) == {expected}
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_an_element_in_a_wrong_place_hides_no_entry(place: int) -> None:
+    entries = [url(), url()]
+    entries.insert(place, "<sitemap><loc>https://example.com/x.xml</loc></sitemap>")
+    found = read(urlset("".join(entries)))
+    assert (found.kind, len(found.entries), found.whole) == ("urlset", 2, False)
+    assert [problem.check for problem in found.problems] == ["structure"]
+    assert "<sitemap> does not belong here" in str(found.problems)
+
+
+def test_the_declared_encoding_is_found_with_spaces_around_the_sign() -> None:
+    body = urlset(url()).split(b"?>", 1)[1]
+    found = read(b'<?xml version="1.0" encoding = "ISO-8859-1"?>' + body)
+    assert [problem.check for problem in found.problems] == ["encoding"]
+
+
 def test_a_page_with_a_link_of_another_kind_has_no_alternates() -> None:
     amp = '<xhtml:link rel="amphtml" href="https://example.com/{}"/>'
     assert checks(urlset(url(amp.format("amp/p")))) == set()

@@ -191,5 +191,7 @@ def test_what_the_triggerer_cannot_compare_is_named(tmp_path: Path) -> None:
     assert "has no SqlSource" in reason(Section("pages", ListSource([f"{URL}a"])))
     assert "change_detection='watermark'" in reason(Section("pages", sql(lastmod="at")), change_detection="watermark")
     assert "change_log=" in reason(Section("pages", sql(change_log=ChangeLog(table="outbox", position="n"))))
+    waits = ShardPolicy(rewrite_after=timedelta(days=1))
+    assert "rewrite_after=" in reason(Section("pages", sql(lastmod="at"), shards=waits))
     assert "materialize=" in reason(Section("pages", sql(table=None, query="SELECT 1", materialize="stage")))
     assert "a parameter of section 'pages'" in reason(Section("pages", sql(parameters={"price": Decimal(1)})))

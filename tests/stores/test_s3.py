@@ -255,7 +255,7 @@ def test_an_endpoint_that_is_no_store_or_redirects_is_named() -> None:
     """A web server answers 404 without S3's code. botocore follows a redirect that names no region again and again."""
     with pytest.raises(ConfigurationError, match=r"not one of S3.*correct endpoint_url"):
         raise failure_of("ListObjectsV2 s3://b/", client_error("404", 404, "ListObjectsV2")).error()
-    with pytest.raises(ConfigurationError, match="KeyError: 'ETag'.*not one of S3"):  # it answers all with status 200
+    with pytest.raises(ConfigurationError, match=r"KeyError: 'ETag'.*not one of S3"):  # it answers all with status 200
         raise failure_of("HeadObject s3://b/k", KeyError("ETag")).error()
     for error in (RecursionError("maximum recursion depth exceeded"), OSError("maximum recursion depth exceeded")):
         with pytest.raises(ConfigurationError, match="The endpoint redirects: correct endpoint_url"):

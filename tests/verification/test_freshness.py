@@ -183,12 +183,10 @@ def test_a_shard_that_is_not_promoted_yet_is_no_fault(monkeypatch: pytest.Monkey
     world, cache = settled_world()
     manifest = StateRepository(world.sitemap().store.open().state).published()
     section = manifest.sections["pages"]
-    first, *others = section.shards
-    assert first.file is not None
-    cache.kept[BASE + first.file.name] = Fetched(status=404, body=b"")
-    committed = replace(section, shards=(replace(first, file=replace(first.file, etag=None)), *others))
-    later = replace(manifest, sections={"pages": committed})
-    assert len(faults(world, cache)) == 1
+    cache.kept |= {BASE + file.name: Fetched(status=404, body=b"") for file in section.files()}
+    shards = [replace(shard, file=replace(shard.file, etag=None)) for shard in section.shards if shard.file is not None]
+    later = replace(manifest, sections={"pages": replace(section, shards=tuple(shards))})
+    assert len(faults(world, cache)) == 3
     monkeypatch.setattr(StateRepository, "manifest", lambda _: later)
     assert faults(world, cache) == []
 

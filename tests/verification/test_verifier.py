@@ -183,6 +183,11 @@ def test_alternates_that_are_not_mutual() -> None:
     del pair["x-default"]
     one = web(sitemap__xml=index("a.xml", "b.xml"), a__xml=urlset(BASE + "de", links=pair), b__xml=urlset(BASE + "en"))
     assert judged(one) == {"alternate-return": BASE + "de"}
+    twice = web(
+        sitemap__xml=index("r.xml", "a.xml", "b.xml"), r__xml=urlset(BASE + "de", links=pair),
+        a__xml=urlset(BASE + "de", links=pair), b__xml=urlset(BASE + "en", links=pair),
+    )  # fmt: skip
+    assert set(judged(twice)) == {"loc-duplicate"}
     elsewhere = web(
         sitemap__xml=index("a.xml"), a__xml=urlset(BASE + "de", links={**pair, "fr": "https://fr.example/"})
     )

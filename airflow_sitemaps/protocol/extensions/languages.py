@@ -67,6 +67,7 @@ COUNTRIES: Final = frozenset(
 """ISO 3166-1 alpha-2."""
 
 _TAG: Final = re.compile(r"([a-z]{2,3})(?:-[a-z]{4})?(?:-(?:([a-z]{2})|[0-9]{3}))?", re.IGNORECASE | re.ASCII)
+_MEDIA: Final = re.compile(r"[^,]+(?:,[^,]+)*")
 _NEWS: Final = re.compile(r"zh-cn|zh-tw|[a-z]{2,3}")
 
 
@@ -162,6 +163,8 @@ def _link(record: FieldReader, seen: set[tuple[str, str]]) -> str:
         media, language = record.plain("media"), _language(record)
         if language is None and media is None:
             raise record.unusable("it has neither hreflang nor media")
+        if media is not None and not _MEDIA.fullmatch(media):
+            raise record.unusable(f"its media {shown(media)} is no list of media with commas between them")
         href = record.required("href", record.url("href", is_page=True))
         key = ((language or "").lower(), media or "")
         if key in seen:
