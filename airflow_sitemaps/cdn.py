@@ -150,7 +150,6 @@ class FastlyPurge:
 def _purged(
     service: Service, name: str, url: str, headers: dict[str, str], body: bytes | None = None, method: str = "POST"
 ) -> Fetched:
-    """Send a purge request, and return the response of success."""
     try:
         return service.call(f"{name}, purge", method, url, headers=headers, body=body)
     except NotAcceptedError as error:

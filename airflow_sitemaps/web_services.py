@@ -100,7 +100,6 @@ class Service:
         raise self._refusal(what, response)
 
     def _refusal(self, what: str, response: Fetched) -> SitemapError:
-        """Return the error for a response that is not a success."""
         status, busy = response.status, self.busy(response)
         reason = busy or self.reasons.get(status, "")
         said = excerpt(response.body, self.secret)

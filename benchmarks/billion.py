@@ -67,7 +67,7 @@ class Sitemaps:
 
     def xcom(self, planned: Any) -> dict[str, Any]:
         """What Airflow keeps of a plan, and the tasks it maps."""
-        from airflow_sitemaps.operators.facts import plan_facts
+        from airflow_sitemaps.operators import plan_facts
         from airflow_sitemaps.operators.plan import references
         from airflow_sitemaps.pipeline.stages import explain
         from airflow_sitemaps.shards.range_actions import make_tasks
@@ -181,7 +181,7 @@ def warm() -> None:
     """Import what a run imports."""
     import pyarrow  # noqa: F401
 
-    from airflow_sitemaps.operators import facts, plan  # noqa: F401
+    from airflow_sitemaps.operators import plan  # noqa: F401
     from airflow_sitemaps.pipeline import stages  # noqa: F401
     from airflow_sitemaps.shards import stream  # noqa: F401
 

@@ -14,8 +14,8 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.ports import Create
+from airflow_sitemaps.shards.codec import Receipt, StagedShard
 from airflow_sitemaps.shards.ranges import MODULUS, Digest, Survey
-from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 from airflow_sitemaps.shards.url_sample import PRINT_BYTES, level_of
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ def warm(s3: bool) -> float:
     if s3:
         from airflow.providers.amazon.aws.hooks.s3 import S3Hook  # noqa: F401
     from airflow_sitemaps import assets, pipeline  # noqa: F401
-    from airflow_sitemaps.operators import facts, plan, publish  # noqa: F401
+    from airflow_sitemaps.operators import plan, publish  # noqa: F401
     from airflow_sitemaps.protocol.columnar.elements import render  # noqa: F401
     from airflow_sitemaps.shards import (
         range_actions,  # noqa: F401
@@ -109,7 +109,7 @@ class Runs:
         return {**work(sitemap), "calls": counted.calls.to_dict()}
 
     def _plan(self) -> dict[str, Any]:
-        from airflow_sitemaps.operators.facts import plan_facts
+        from airflow_sitemaps.operators import plan_facts
         from airflow_sitemaps.operators.plan import references
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.shards.range_actions import make_tasks
@@ -126,7 +126,7 @@ class Runs:
         return self._task(work)
 
     def _write(self, reference: dict[str, Any]) -> dict[str, Any]:
-        from airflow_sitemaps.operators.facts import written_facts
+        from airflow_sitemaps.operators import written_facts
         from airflow_sitemaps.pipeline import stages
 
         def work(sitemap: Sitemap) -> dict[str, Any]:

@@ -1,1 +1,218 @@
-"""The ledger: when each URL was listed first and changed last, in a private Parquet part beside each shard's body. Pure."""
+"""The ledger: what one shard's URLs have been through, as private Parquet, and the dates that follow from it.
+
+``decode`` returns what ``encode`` was given. Equal rows give equal bytes, so an unchanged part is not stored again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import re
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from airflow_sitemaps.protocol.columnar.lastmod import DAY_S, Lastmods
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.protocol.columnar.elements import Cleaned
+
+
+MOMENT: Final = pa.timestamp("ms", "UTC")
+"""Type of the times. They are whole seconds; Parquet has no type for those."""
+
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("loc", pa.string(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("lastmod", pa.string()),
+        pa.field("fingerprint", pa.int64()),
+        pa.field("first_listed", MOMENT),
+        pa.field("changed_at", MOMENT),
+    ]
+)
+"""Columns of a part.
+
+``loc`` and ``lastmod`` are as listed. ``key`` is a JSON array of the row's key, as of the last writing. The fingerprint
+has 64 bits over what makes the page. ``first_listed`` is the time of the run that listed the URL first, null if its age is
+not known. ``changed_at`` is the time of the run that last saw another fingerprint, null until one did.
+"""
+
+JOINED: Final = ["loc", "fingerprint", "first_listed", "changed_at"]
+"""Columns that the next writing of a range needs."""
+
+_KIND: Final = b"airflow_sitemaps.fingerprint"
+_DICTIONARIES: Final = ["section", "shard", "first_listed", "changed_at"]
+_ENCODINGS: Final = {"loc": "DELTA_BYTE_ARRAY", "key": "DELTA_BYTE_ARRAY"}
+_ENTRY: Final = re.compile(rb"<url><loc>([^<]*)</loc>(?:<lastmod>([^<]*)</lastmod>)?")
+_LINE: Final = re.compile(rb"[^\n]+")
+
+
+def encode(rows: pa.Table, kind: str) -> bytes:
+    """Return rows as a Parquet file. ``kind`` names the expression of their fingerprints."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(  # in one chunk: the pages of a file depend on the chunks of its table
+        rows.combine_chunks().replace_schema_metadata({_KIND: kind.encode()}),
+        sink,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=_DICTIONARIES,
+        column_encoding=_ENCODINGS,
+        row_group_size=max(1, rows.num_rows),
+    )
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def decode(data: bytes, columns: list[str] | None = None) -> pa.Table:
+    """Return the rows of a part, or some of their columns, with the kind of its fingerprints (see ``kind_of``).
+
+    Raises:
+        ValueError: The bytes are no part.
+    """
+    try:
+        read = pq.ParquetFile(pa.BufferReader(data)).read(columns, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"no ledger part: {error}") from error
+    if not read.schema.equals(SCHEMA if columns is None else pa.schema([SCHEMA.field(name) for name in columns])):
+        raise ValueError(f"no ledger part: its columns are {', '.join(read.schema.names)}")
+    return read
+
+
+def kind_of(rows: pa.Table) -> str:
+    """Return the kind of the fingerprints of decoded rows; "" if they have none."""
+    kind: bytes = (rows.schema.metadata or {}).get(_KIND, b"")
+    return kind.decode()
+
+
+def checksum_of(data: bytes) -> str:
+    """Return the checksum of a part's bytes: 16 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def rows_of_body(content: bytes, *, is_text: bool) -> pa.Table:
+    """Return the rows of a part that is missing, from the shard's uncompressed body; what only the part knew is null."""
+    entries = [(line, b"") for line in _LINE.findall(content)] if is_text else _ENTRY.findall(content)
+    locs = pa.array([loc for loc, _ in entries], pa.binary()).cast(pa.string())
+    if b"&" in content:
+        locs = pa.array([html.unescape(loc) if "&" in loc else loc for loc in locs.to_pylist()], pa.string())
+    lastmods = pa.array([lastmod or None for _, lastmod in entries], pa.binary()).cast(pa.string())
+    unknown = {field.name: pa.nulls(len(locs), field.type) for field in SCHEMA}
+    return pa.table(unknown | {"loc": locs, "lastmod": lastmods})
+
+
+def without_fingerprints(rows: pa.Table) -> pa.Table:
+    """Return rows whose fingerprints cannot be compared, because they are of another kind."""
+    place = rows.schema.get_field_index("fingerprint")
+    return rows.set_column(place, SCHEMA.field("fingerprint"), pa.nulls(rows.num_rows, pa.int64()))
+
+
+# ------------------------------------------------------------ observed dates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierDates:
+    """What is known of entries.
+
+    ``places`` are their rows in the old parts, null for a new URL. ``carried``: the lastmod was observed. ``differs``: the
+    fingerprint is another.
+    """
+
+    places: pa.Int32Array
+    lastmods: Lastmods
+    carried: pa.BooleanArray
+    differs: pa.BooleanArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dating:
+    """How a run dates its entries.
+
+    Attributes:
+        at: Time of the run by the database's clock, in whole seconds.
+        since: Time of the section's last published run; None in its first build, which dates nothing but by ``initial``.
+        keep: Whether a changed URL keeps its date.
+    """
+
+    at: datetime
+    since: datetime | None = None
+    keep: bool = False
+
+    def dated(self, piece: Cleaned, earlier: EarlierDates | None) -> Cleaned:
+        """Return entries with their dates. Their present lastmods are those of ``initial``."""
+        at = _seconds(self.at)
+        initial = _Dates.of(piece.lastmods, len(piece)).only_until(at)
+        if earlier is None:
+            if self.since is None:
+                return replace(piece, lastmods=None if piece.lastmods is None else initial.lastmods)
+            places = pa.nulls(len(piece), pa.int32())
+            listed, carried, changed = _Dates.of(None, len(piece)), _none(len(piece)), _none(len(piece))
+        else:
+            places, listed, carried = earlier.places, _Dates(earlier.lastmods), earlier.carried
+            changed = _none(len(piece)) if self.keep else pc.and_(carried, earlier.differs)
+        moved = changed
+        if self.since is not None:
+            recent = pc.fill_null(pc.greater(initial.seconds, _seconds(self.since)), False)
+            moved = pc.or_(changed, pc.and_not(pc.is_null(places), recent))
+        dates = listed.where(carried, initial)
+        if not moved.true_count:
+            return replace(piece, lastmods=dates.lastmods, moved=None)
+        moments = pc.max_element_wise(pc.add(listed.seconds, 1), pa.scalar(at, pa.int64()))
+        return replace(piece, lastmods=_Dates.at(moments).where(moved, dates).lastmods, moved=moved)
+
+
+def not_before(piece: Cleaned, moment: datetime) -> Cleaned:
+    """Return entries whose dates of this run are at ``moment`` at the earliest."""
+    if piece.moved is None:
+        return piece
+    dates = _Dates.of(piece.lastmods, len(piece))
+    moments = pc.max_element_wise(dates.seconds, pa.scalar(_seconds(moment), pa.int64()))
+    return replace(piece, lastmods=_Dates.at(moments).where(piece.moved, dates).lastmods)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dates:
+    """Lastmods that all have a column of seconds."""
+
+    lastmods: Lastmods
+
+    @classmethod
+    def of(cls, lastmods: Lastmods | None, length: int) -> _Dates:
+        if lastmods is None:
+            return cls(Lastmods(day=pa.nulls(length, pa.int32()), second=pa.nulls(length, pa.int32())))
+        second = pa.nulls(length, pa.int32()) if lastmods.second is None else lastmods.second
+        return cls(Lastmods(day=lastmods.day, second=second))
+
+    @classmethod
+    def at(cls, moments: pa.Int64Array) -> _Dates:
+        day = pc.divide(moments, DAY_S)  # of the present, so not before 1970
+        second = pc.subtract(moments, pc.multiply(day, DAY_S))
+        return cls(Lastmods(day=day.cast(pa.int32()), second=second.cast(pa.int32())))
+
+    @property
+    def seconds(self) -> pa.Int64Array:
+        """Seconds since 1970; a date stands for its midnight."""
+        days = pc.multiply(self.lastmods.day.cast(pa.int64()), DAY_S)
+        return pc.add(days, pc.fill_null(self.lastmods.second, 0))
+
+    def only_until(self, second: int) -> _Dates:
+        """Return the dates without those after a time."""
+        past = pc.less_equal(self.seconds, second)
+        return _Dates(replace(self.lastmods, day=pc.if_else(past, self.lastmods.day, None)))
+
+    def where(self, mask: pa.BooleanArray, other: _Dates) -> _Dates:
+        """Return the dates of the mask, and elsewhere the other ones."""
+        day = pc.if_else(mask, self.lastmods.day, other.lastmods.day)
+        return _Dates(Lastmods(day=day, second=pc.if_else(mask, self.lastmods.second, other.lastmods.second)))
+
+
+def _none(length: int) -> pa.BooleanArray:
+    return pa.repeat(pa.scalar(False), length)
+
+
+def _seconds(moment: datetime) -> int:
+    return int(moment.timestamp())

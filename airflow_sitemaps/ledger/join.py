@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.ledger import part
-from airflow_sitemaps.ledger.dates import Dating, EarlierDates
-from airflow_sitemaps.protocol.columnar.arrow import decoded
+from airflow_sitemaps import ledger
+from airflow_sitemaps.ledger import Dating, EarlierDates
+from airflow_sitemaps.protocol.columnar import decoded
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, lastmod_texts
 from airflow_sitemaps.protocol.columnar.lastmod import Lastmods, listed_lastmods
 from airflow_sitemaps.protocol.lastmod import TRUST_SAMPLES, LastmodTrust
@@ -24,7 +24,7 @@ from airflow_sitemaps.protocol.lastmod import TRUST_SAMPLES, LastmodTrust
 
 @dataclass(slots=True, kw_only=True)
 class EarlierRows:
-    """What the old shards of a range know of its URLs: the columns ``part.JOINED``. Of equal URLs the first counts.
+    """What the old shards of a range know of its URLs: the columns ``ledger.JOINED``. Of equal URLs the first counts.
 
     The column ``observed`` says whether the lastmod is one that a run observed. Another one does not carry over.
     """
@@ -40,12 +40,12 @@ class EarlierRows:
 
         ``observed`` says of each part whether its dates were observed. Empty: dates are not joined.
         """
-        comparable = [rows if part.kind_of(rows) == kind else part.without_fingerprints(rows) for rows in parts]
+        comparable = [rows if ledger.kind_of(rows) == kind else ledger.without_fingerprints(rows) for rows in parts]
         if observed:
             marks = (pa.repeat(pa.scalar(own), rows.num_rows) for own, rows in zip(observed, parts, strict=True))
             pairs = zip(comparable, marks, strict=True)
             comparable = [rows.append_column("observed", mark) for rows, mark in pairs]
-        names = [*part.JOINED, *(["observed"] if observed else [])]
+        names = [*ledger.JOINED, *(["observed"] if observed else [])]
         names += [n for n in ("lastmod", "key") if all(n in rows.column_names for rows in comparable)]
         filled = [rows.select(names).replace_schema_metadata(None) for rows in comparable if rows.num_rows]
         if not filled:
@@ -122,7 +122,7 @@ class RangeLedger:
         self._earliest = earliest
         self._dating = dating
         self._earlier = earlier
-        self._at = pa.scalar(at, part.MOMENT)
+        self._at = pa.scalar(at, ledger.MOMENT)
         self._kind = kind
 
     def left(self) -> list[str] | None:
@@ -189,7 +189,7 @@ class RangeLedger:
             "first_listed": first,
             "changed_at": changed_at,
         }
-        data = part.encode(pa.table(rows, schema=part.SCHEMA), self._kind)
+        data = ledger.encode(pa.table(rows, schema=ledger.SCHEMA), self._kind)
         fresh = places.null_count
         compared = len(places) - fresh - unjudged
         return Judged(data=data, fresh=fresh, changed=changed, unjudged=unjudged, compared=compared, trust=trust)
@@ -205,7 +205,7 @@ class RangeLedger:
     def _moments(self, places: pa.Int32Array) -> tuple[pa.Array, pa.Array]:
         """Return when each URL was listed first and changed last, before this run's changes."""
         if self._earlier is None:
-            return pa.repeat(self._at, len(places)), pa.nulls(len(places), part.MOMENT)
+            return pa.repeat(self._at, len(places)), pa.nulls(len(places), ledger.MOMENT)
         first = self._earlier.take("first_listed", places)
         if places.null_count:
             first = pc.if_else(pc.is_null(places), self._at, first)
@@ -253,7 +253,6 @@ def _keys(piece: Cleaned, keys: pa.Array) -> pa.StringArray:
 
 
 def _counts(keys: Iterable[pa.Array], wanted: pa.ChunkedArray) -> Counter[str]:
-    """Return how often each of the wanted keys occurs."""
     counts: Counter[str] = Counter()
     for own in keys:
         counts.update(own.filter(pc.is_in(own, value_set=wanted)).to_pylist())
@@ -271,6 +270,5 @@ def _lastmods(piece: Cleaned) -> pa.StringArray:
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array."""
     whole = column.combine_chunks()
     return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole

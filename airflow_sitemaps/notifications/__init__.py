@@ -16,8 +16,8 @@ from airflow_sitemaps.airflow_compat import api_base_url
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.notifications import message
 from airflow_sitemaps.notifications.message import SitemapMessage
+from airflow_sitemaps.operators import FAILED, QUESTIONS, REFUSED
 from airflow_sitemaps.operators.base import own_name
-from airflow_sitemaps.operators.facts import FAILED, QUESTIONS, REFUSED
 from airflow_sitemaps.operators.links import run_page
 from airflow_sitemaps.operators.publish import NoPlanError, SitemapPublishOperator, SitemapRollbackOperator
 

@@ -18,7 +18,7 @@ from airflow_sitemaps.errors import (
     StoreContentError,
     StoreError,
 )
-from airflow_sitemaps.operators.facts import failure_facts, refusal_facts
+from airflow_sitemaps.operators import failure_facts, refusal_facts
 from airflow_sitemaps.quantities import counted
 
 MAX_LINES: Final = 3

@@ -175,7 +175,7 @@ def permanent_failures(context: Context) -> Iterator[None]:
 @contextmanager
 def _without_useless_retries(context: Context) -> Iterator[None]:
     """Log why the task failed, and turn an error that a retry cannot fix into ``AirflowFailException``."""
-    from airflow_sitemaps.operators.facts import REFUSED, refusal_facts
+    from airflow_sitemaps.operators import REFUSED, refusal_facts
 
     try:
         yield
@@ -212,7 +212,7 @@ def _reason_in_xcom(context: Context) -> Iterator[None]:
     except (RefusedError, AirflowSkipException):
         raise  # the caller records more details; a skipped task has not failed
     except Exception as error:
-        from airflow_sitemaps.operators.facts import FAILED, failure_facts
+        from airflow_sitemaps.operators import FAILED, failure_facts
 
         with suppress(Exception):  # an error here must not hide the original one
             context["ti"].xcom_push(key=FAILED, value=failure_facts(error))

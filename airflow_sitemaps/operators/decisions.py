@@ -113,7 +113,7 @@ class SitemapAskOperator(HITLOperator):
     def execute(self, context: Context) -> Any:
         """Ask, with the time that is left. Raises ``AirflowSkipException`` if the question is closed."""
         from airflow_sitemaps.pipeline import approvals
-        from airflow_sitemaps.pipeline.publish.questions import open_questions
+        from airflow_sitemaps.pipeline.refusals import open_questions
         from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap
 
         conf = conf_of(context)

@@ -13,8 +13,8 @@ from msgspec import to_builtins
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.operators import FAILED, MAX_SECTIONS, MAX_TEXT
 from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
-from airflow_sitemaps.operators.facts import FAILED, MAX_SECTIONS, MAX_TEXT
 from airflow_sitemaps.search_engines.crawlers import BING, GOOGLE, Crawler
 from airflow_sitemaps.sources.access_log import AccessLog
 

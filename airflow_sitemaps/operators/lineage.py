@@ -306,7 +306,6 @@ def database_of(conn_type: str, host: str, port: int | None, schema: str, extra:
 
 
 def _database_of_url(url: str) -> Database:
-    """Return the database of a SQLAlchemy URL."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, api_base_url
 from airflow_sitemaps.errors import RequestError
+from airflow_sitemaps.operators import PLAN_FACTS, is_on
 from airflow_sitemaps.operators.base import SitemapOperator, log_lines, own_xcom, permanent_failures
-from airflow_sitemaps.operators.facts import PLAN_FACTS, is_on
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class SitemapPlanOperator(SitemapOperator):
         Raises:
             AirflowFailException: A guard refused, or the configuration is unusable.
         """
-        from airflow_sitemaps.operators.facts import MAX_NAMES, SECTIONS
+        from airflow_sitemaps.operators import MAX_NAMES, SECTIONS
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.report_text import LogProgress
         from airflow_sitemaps.shards.range_actions import make_tasks
@@ -197,7 +197,7 @@ def sql_of(sitemap: Sitemap) -> dict[str, str]:
 
 def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch]]) -> None:
     """Write the plan to the log, and its address and numbers to XCom. A dry run fails if a build would fail."""
-    from airflow_sitemaps.operators.facts import plan_facts
+    from airflow_sitemaps.operators import plan_facts
     from airflow_sitemaps.pipeline.stages import explain
 
     lines = explain(planned.plan)
@@ -216,7 +216,7 @@ def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch
 def _reasons_against(context: Context, plan: Plan) -> list[str]:
     """Return why a build by the plan of a dry run would fail, and store it in XCom."""
     from airflow_sitemaps.errors import GuardError, PartlyPublishedError
-    from airflow_sitemaps.operators.facts import FAILED, REFUSED, failure_facts, refusal_facts
+    from airflow_sitemaps.operators import FAILED, REFUSED, failure_facts, refusal_facts
     from airflow_sitemaps.shards.guards import refusal_text
 
     ti, reasons = context["ti"], []

@@ -57,7 +57,7 @@ class SitemapWriteOperator(SitemapOperator):
 
     def execute(self, context: Context) -> list[str]:
         """Write the batches, and return the addresses of their receipts."""
-        from airflow_sitemaps.operators.facts import WRITTEN, written_facts
+        from airflow_sitemaps.operators import WRITTEN, written_facts
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.report_text import LogProgress, written_line
         from airflow_sitemaps.waits import ended_if_stalled
@@ -74,8 +74,7 @@ class SitemapWriteOperator(SitemapOperator):
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
         """Return the tables that were read and the files that were staged, for Airflow's OpenLineage provider."""
-        from airflow_sitemaps.operators import lineage
-        from airflow_sitemaps.operators.facts import WRITTEN
+        from airflow_sitemaps.operators import WRITTEN, lineage
 
         return lineage.of_write(self.observed(ti), own_xcom(ti, WRITTEN))
 
@@ -166,7 +165,7 @@ class SitemapPublishOperator(SitemapOperator):
                 others were published. Airflow emits no asset event for a failed task.
             AirflowSkipException: There is no plan, or nothing changed and ``skip_unchanged`` is set.
         """
-        from airflow_sitemaps.operators.facts import UNCHANGED
+        from airflow_sitemaps.operators import UNCHANGED
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.pipeline.report import raise_failures
         from airflow_sitemaps.report_text import LogProgress
@@ -223,8 +222,8 @@ class SitemapPublishOperator(SitemapOperator):
         before: Mapping[str, Question],
     ) -> None:
         """Start a run of the DAG of decisions for each question. An error is logged: it must not hide the refusal."""
+        from airflow_sitemaps.operators import QUESTIONS
         from airflow_sitemaps.operators.decisions import run_id_of, start
-        from airflow_sitemaps.operators.facts import QUESTIONS
         from airflow_sitemaps.pipeline import approvals
 
         assert self.approval is not None
@@ -265,7 +264,7 @@ def task_id_of(argument: Any) -> str:
 
 def reasons_of(ti: Any, planner_id: str, writer_id: str, receipts: Sequence[str]) -> dict[int, str] | None:
     """Return the known reasons why batches have no receipt, by number; None if no mapped task wrote the receipts."""
-    from airflow_sitemaps.operators.facts import FAILED, REFUSED
+    from airflow_sitemaps.operators import FAILED, REFUSED
     from airflow_sitemaps.pipeline.state.repository import batch_of
 
     if not planner_id or not writer_id:

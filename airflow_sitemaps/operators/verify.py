@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.airflow_compat import AirflowException, AirflowFailException
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.operators import FAILED, MAX_TEXT, VERIFIED, verified_facts
 from airflow_sitemaps.operators.base import SitemapOperator, log_lines, permanent_failures
-from airflow_sitemaps.operators.facts import FAILED, MAX_TEXT, VERIFIED, verified_facts
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:

@@ -20,16 +20,16 @@ from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.commit_files import commit_facts
 from airflow_sitemaps.pipeline.publish.new_pages import Canaries
 from airflow_sitemaps.pipeline.publish.publisher import commit
-from airflow_sitemaps.pipeline.publish.questions import (
+from airflow_sitemaps.pipeline.publish.sweep import lifetime
+from airflow_sitemaps.pipeline.refusals import (
     ASKABLE,
     WITHDRAWN,
+    at_commit,
     is_due,
     open_questions,
     replace_sections,
     to_ask,
 )
-from airflow_sitemaps.pipeline.publish.sweep import lifetime
-from airflow_sitemaps.pipeline.refusals import at_commit
 from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap
 from airflow_sitemaps.pipeline.stages import finished, reported
 from airflow_sitemaps.pipeline.state.identity import check_unchanged
@@ -41,9 +41,9 @@ from airflow_sitemaps.shards.manifest import Manifest, Question, SectionManifest
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, Progress
+    from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.plan import Plan, SectionFailure
-    from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -72,18 +72,8 @@ def ask(
 ) -> dict[str, Question]:
     """Open a question about each section whose change the guards refused, after ``publish``.
 
-    A repeated try of the run returns the questions that the first one opened.
-
-    Args:
-        sitemap: The sitemap.
-        key: Key of the stored plan.
-        receipt_keys: Keys of the receipts of all batches, those of refused sections included.
-        failures: Why sections were not published.
-        timeout: How long a question may be open.
-        clock: Source of time and of tokens.
-
-    Returns:
-        The open questions of this run by section.
+    A repeated try of the run returns the questions that the first one opened. ``receipt_keys`` name the receipts of all
+    batches, those of refused sections included. Return the open questions of this run by section.
     """
     opened = OpenSitemap.of(sitemap, clock, QUIET)
     state = opened.state
@@ -192,13 +182,7 @@ def answer(
 ) -> Report | None:
     """Publish a staged change exactly as it was compared, or record that the published section is kept.
 
-    Args:
-        sitemap: The sitemap.
-        run: Run of the question.
-        is_allowed: Whether the change is published.
-        by: Who answered. Default: "", no one did in time.
-        clock: Source of time and of tokens.
-        progress: Receiver of the progress of the promotion.
+    ``by`` is empty if no one answered in time.
 
     Returns:
         The report; None if the question was closed before. A repeated try reports a kept section again.

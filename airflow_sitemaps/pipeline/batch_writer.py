@@ -23,18 +23,17 @@ from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceC
 from airflow_sitemaps.pipeline.concurrency import Prefetch, UploadPool
 from airflow_sitemaps.pipeline.earlier_parts import PARQUET, PART_SUFFIX, EarlierParts, earlier_parts
 from airflow_sitemaps.pipeline.request import OpenSitemap, row_context_of
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.identity import check_unchanged
-from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
+from airflow_sitemaps.pipeline.state.repository import GZIP, put_verified, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
 from airflow_sitemaps.protocol.lastmod import next_second
+from airflow_sitemaps.shards.codec import Receipt, StagedShard
 from airflow_sitemaps.shards.gone import MOST_GONE
 from airflow_sitemaps.shards.layout import SUFFIX
 from airflow_sitemaps.shards.manifest import LedgerPart
 from airflow_sitemaps.shards.plan import Batch, Plan, SectionFailure
 from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, total
-from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 from airflow_sitemaps.shards.url_sample import level_of
 
 if TYPE_CHECKING:
@@ -263,7 +262,7 @@ class _BatchWriter:
 
     def _with_part(self, piece: StagedShard, judged: Judged, number: int) -> StagedShard:
         """Return a piece with its ledger part, which is stored unless an old shard of the range has the same bytes."""
-        from airflow_sitemaps.ledger.part import checksum_of  # noqa: PLC0415 - pyarrow is loaded where work is done
+        from airflow_sitemaps.ledger import checksum_of  # noqa: PLC0415 - pyarrow is loaded where work is done
 
         assert self._earlier is not None
         checksum, byte_size = checksum_of(judged.data), len(judged.data)

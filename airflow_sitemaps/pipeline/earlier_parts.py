@@ -46,7 +46,7 @@ class EarlierParts:
 
     def next_ledger(self) -> RangeLedger:
         """Return the ledger of the next range."""
-        from airflow_sitemaps.ledger.dates import Dating  # noqa: PLC0415 - pyarrow is loaded where work is done
+        from airflow_sitemaps.ledger import Dating  # noqa: PLC0415 - pyarrow is loaded where work is done
         from airflow_sitemaps.ledger.join import RangeLedger, earliest_day  # noqa: PLC0415
 
         dates, dating = self.ledger.dates, None
@@ -88,7 +88,7 @@ class EarlierParts:
             yield rows
 
     def _rows(self, old: OldShard) -> pa.Table:
-        from airflow_sitemaps.ledger import part as codec  # noqa: PLC0415 - pyarrow is loaded where work is done
+        from airflow_sitemaps import ledger as codec  # noqa: PLC0415 - pyarrow is loaded where work is done
 
         if old.part is not None:
             names = [*codec.JOINED, *(["lastmod"] if self.ledger.dates or self.ledger.compared else [])]
@@ -120,7 +120,7 @@ def earlier_parts(
 
 def read_part(state: ObjectStore, part: LedgerPart, columns: list[str] | None = None) -> Any:
     """Return the rows of a part, or None, with a line in the log, if it is missing or damaged."""
-    from airflow_sitemaps.ledger import part as codec  # noqa: PLC0415 - pyarrow is loaded where work is done
+    from airflow_sitemaps import ledger as codec  # noqa: PLC0415 - pyarrow is loaded where work is done
 
     stored = state.get(part.body)
     problem = "is missing"
@@ -137,7 +137,7 @@ def read_part(state: ObjectStore, part: LedgerPart, columns: list[str] | None = 
 
 def rows_of_body(objects: ObjectStore, body: str) -> pa.Table:
     """Return the URLs and lastmods of a shard without a part; none, with a line in the log, if its body is damaged too."""
-    from airflow_sitemaps.ledger import part as codec  # noqa: PLC0415 - pyarrow is loaded where work is done
+    from airflow_sitemaps import ledger as codec  # noqa: PLC0415 - pyarrow is loaded where work is done
 
     stored, content = objects.get(body), b""
     try:

@@ -219,7 +219,6 @@ class _Search:
         return {name: moment.isoformat() for name, moment in moments.items() if moment is not None}
 
     def _fields(self, content: bytes) -> dict[str, str]:
-        """Return the fields of the entry that lists the URL."""
         start = content.rindex(b"<url>", 0, content.index(self._needle) + 1)
         entry = _ENTRY.match(content, start)
         rest = entry[2] if entry is not None else b""

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.pipeline.concurrency import THREADS, mapped
 from airflow_sitemaps.pipeline.earlier_parts import PARQUET, PART_SUFFIX, read_part
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
-from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.pipeline.state.repository import StateRepository, put_verified
 from airflow_sitemaps.ports import Overwrite
 
 if TYPE_CHECKING:
@@ -151,20 +150,20 @@ def _rows(objects: ObjectStore, place: _Place) -> pa.Table:
     """Return the rows of a shard: of its part, or else of its body, which knows the URLs and lastmods only."""
     import pyarrow as pa  # noqa: PLC0415 - pyarrow is loaded where work is done
 
-    from airflow_sitemaps.ledger import part as codec  # noqa: PLC0415 - pyarrow is loaded where work is done
+    from airflow_sitemaps import ledger  # noqa: PLC0415 - pyarrow is loaded where work is done
 
     file, part = place.shard.file, place.shard.part
     assert file is not None
     rows = None if part is None else read_part(objects, part)
     if rows is None:
-        rows = codec.rows_of_body(StateRepository(objects).content(file), is_text=file.name.endswith(".txt.gz"))
+        rows = ledger.rows_of_body(StateRepository(objects).content(file), is_text=file.name.endswith(".txt.gz"))
     names = (pa.repeat(pa.scalar(text), rows.num_rows) for text in (place.section, file.name))
-    columns = dict(zip(("section", "shard"), names, strict=True)) | {name: rows[name] for name in codec.SCHEMA.names}
+    columns = dict(zip(("section", "shard"), names, strict=True)) | {name: rows[name] for name in ledger.SCHEMA.names}
     return pa.table(columns)
 
 
 def _put(area: ObjectStore, key: str, rows: pa.Table) -> None:
-    from airflow_sitemaps.ledger.part import encode  # noqa: PLC0415 - pyarrow is loaded where work is done
+    from airflow_sitemaps.ledger import encode  # noqa: PLC0415 - pyarrow is loaded where work is done
 
     put_verified(area, key, encode(rows, ""), mode=Overwrite(), write_id=key, content_type=PARQUET)
 

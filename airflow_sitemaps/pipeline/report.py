@@ -16,9 +16,9 @@ from airflow_sitemaps.shards.url_sample import PrefixCount, top_prefixes
 
 if TYPE_CHECKING:
     from airflow_sitemaps.protocol.lastmod import LastmodTrust
+    from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan, SectionFailure, SectionPlan
-    from airflow_sitemaps.shards.receipt import Receipt
 
 REPORT_FORMAT = 1
 
@@ -341,7 +341,6 @@ def _section(
 
 
 def _dropped(section: SectionManifest) -> dict[str, int]:
-    """Count dropped rows by rule."""
     without_key = {"key-null": section.null_keys} if section.null_keys else {}
     return _sums((*(shard.dropped for shard in section.shards), without_key))
 

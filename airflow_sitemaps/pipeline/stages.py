@@ -18,15 +18,15 @@ from airflow_sitemaps.errors import GuardError, OwnershipError, SitemapError
 from airflow_sitemaps.pipeline.batch_writer import Written, unwritten_sections, write_batch
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.plan.dry_run import explain
-from airflow_sitemaps.pipeline.plan.partial_survey import remember_all
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, make_plan
+from airflow_sitemaps.pipeline.plan.surveys import remember_all
 from airflow_sitemaps.pipeline.publish.new_pages import Canaries
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import adopted_names
 from airflow_sitemaps.pipeline.publish.publisher import Committed, commit, finish
-from airflow_sitemaps.pipeline.publish.questions import close, to_ask
 from airflow_sitemaps.pipeline.publish.rollback import rollback
 from airflow_sitemaps.pipeline.publish.sweep import sweep
+from airflow_sitemaps.pipeline.refusals import close, to_ask
 from airflow_sitemaps.pipeline.report import Report, Swept, make_report, raise_failures
 from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap, RunRequest
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
@@ -38,8 +38,8 @@ from airflow_sitemaps.shards.plan import Plan, SectionFailure, failure_of, failu
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import Clock, Progress
+    from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
 
 __all__ = [
@@ -370,7 +370,6 @@ def _report_refusal(
     receipts: Sequence[Receipt] = (),
     **fields: Any,
 ) -> None:
-    """Store a report of a run that guards refused."""
     own = failures_of([refusal for refusal in refusals if isinstance(refusal, Refusal)])
     reported(
         opened,

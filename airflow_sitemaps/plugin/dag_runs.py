@@ -12,7 +12,7 @@ from sqlalchemy import case, func, select, union_all
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.airflow_compat import DagRun, TaskInstance, XComModel, is_last_attempt
-from airflow_sitemaps.operators.facts import is_dry_run
+from airflow_sitemaps.operators import is_dry_run
 from airflow_sitemaps.plugin.dag_profiles import KINDS, TaskKey
 
 FAILED: Final = frozenset({"failed", "upstream_failed"})
@@ -192,7 +192,6 @@ def _runs(session: Session, chosen: Any) -> list[RunState]:
 
 
 def _value(member: Any) -> str:
-    """Return the text of an enumeration member, or of a plain value."""
     return str(getattr(member, "value", member) or "")
 
 

@@ -22,9 +22,9 @@ from airflow_sitemaps.airflow_compat import (
     action_logging,
     get_auth_manager,
 )
-from airflow_sitemaps.plugin import STATIC, dag_runs, events
+from airflow_sitemaps.plugin import STATIC, dag_runs, events, pages
 from airflow_sitemaps.plugin.dag_profiles import ANNOUNCING, dag_profiles
-from airflow_sitemaps.plugin.pages import actions, announcements, findings, overview, runs, sitemap_pages
+from airflow_sitemaps.plugin.pages import actions, announcements, overview, runs, sitemap_pages
 from airflow_sitemaps.plugin.pages.sitemap_pages import ListQuery, SitemapLine, csv_of, selected
 from airflow_sitemaps.plugin.readings import NO_NUL, StrictModel, iso
 from airflow_sitemaps.plugin.state_reader import STORE_STATES
@@ -187,8 +187,8 @@ def one_run_table(
 @router.get("/sitemap/issues.csv", response_class=Response)
 def export_issues(sitemap: Sitemap) -> Response:
     """Return the rows that broke a rule, by section and rule, with their samples, as CSV."""
-    rows = findings.issue_rows(findings.issues_of(sitemap.snapshot.report, sitemap.snapshot.settings))
-    return as_csv(csv_of(rows, findings.ISSUE_COLUMNS), "validation-issues.csv")
+    rows = pages.issue_rows(pages.issues_of(sitemap.snapshot.report, sitemap.snapshot.settings))
+    return as_csv(csv_of(rows, pages.ISSUE_COLUMNS), "validation-issues.csv")
 
 
 @router.get("/sitemap/announcements")

@@ -14,11 +14,11 @@ from airflow_sitemaps.plugin.readings import StrictModel
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.search_engines.fetches import FetchRecord
+from airflow_sitemaps.shards import Count, Decoder, Moment
 from airflow_sitemaps.shards.codec import decode
 from airflow_sitemaps.shards.manifest import GenerationNote, GoneRecord, LedgerPart
 from airflow_sitemaps.shards.ranges import EMPTY as NO_ROWS
 from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, show
-from airflow_sitemaps.shards.schema import Count, Decoder, Moment
 
 MAX_PAGE: Final = 500
 KEY_CHARACTERS: Final = 200

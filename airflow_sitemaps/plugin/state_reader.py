@@ -25,8 +25,8 @@ from airflow_sitemaps.plugin.events import Event, StoreFacts, event_of
 from airflow_sitemaps.plugin.readings import BoundedCache, moment_of, timestamp
 from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.search_engines import fetches
+from airflow_sitemaps.shards import Count, Decoder, Moment
 from airflow_sitemaps.shards.codec import decode
-from airflow_sitemaps.shards.schema import Count, Decoder, Moment
 from airflow_sitemaps.stores import FOLDER, open_area, registered, scheme_of
 
 T = TypeVar("T")

@@ -70,7 +70,7 @@ class Template:
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
 
-        from airflow_sitemaps.protocol.columnar.arrow import as_texts  # noqa: PLC0415
+        from airflow_sitemaps.protocol.columnar import as_texts  # noqa: PLC0415
 
         fault = (
             None if self.columns else "it has no {column}; give a column that holds whole URLs, or a template with one"
@@ -117,7 +117,7 @@ def _encoded(values: pa.StringArray, safe: str) -> pa.StringArray:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    from airflow_sitemaps.protocol.columnar.arrow import value_bytes  # noqa: PLC0415
+    from airflow_sitemaps.protocol.columnar import value_bytes  # noqa: PLC0415
 
     if not value_bytes(values).translate(None, (UNRESERVED + safe).encode()):
         return values

@@ -201,7 +201,6 @@ def _feeds(rows: Sequence[Mapping[str, Any]] | None) -> dict[str, SubmittedFeed]
 
 
 def _crawl_statistics(rows: Sequence[Mapping[str, Any]] | None) -> dict[str, dict[str, int]]:
-    """Return the counts of each day."""
     return {
         moment.date().isoformat(): {name: int(row.get(said) or 0) for name, said in _PAGES.items()}
         for row in rows or ()

@@ -125,7 +125,6 @@ def _name_of(address: str) -> str | None:
 
 
 def _addresses_of(name: str) -> list[str]:
-    """Return the addresses of a name by this machine's resolver."""
     with suppress(OSError, UnicodeError):
         return [str(info[4][0]) for info in socket.getaddrinfo(name, None)]
     return []

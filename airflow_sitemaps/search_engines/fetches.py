@@ -17,12 +17,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
-from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.pipeline.state.repository import StateRepository, put_verified
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME
 from airflow_sitemaps.quantities import counted, duration
-from airflow_sitemaps.shards.schema import Decoder
+from airflow_sitemaps.shards import Decoder
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore, Requests
@@ -198,7 +197,6 @@ def _counted(
     record: FetchRecord,
     own: Callable[[Collection[str]], Collection[str]],
 ) -> CrawlerFetches:
-    """Count a crawler's requests, and note its fetches in the record."""
     addresses = Counter[str]()
     for group in groups:
         addresses.update({group.address: group.number} if group.address is not None else {})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 
 from airflow_sitemaps.pipeline.state.repository import newest, put_newest
-from airflow_sitemaps.shards.schema import Count, Decoder
+from airflow_sitemaps.shards import Count, Decoder
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore

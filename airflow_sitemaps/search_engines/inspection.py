@@ -25,8 +25,7 @@ from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.inventory import inventory
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
-from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.pipeline.state.repository import StateRepository, put_verified
 from airflow_sitemaps.ports import Create, Update
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.search_engines.index_status import (
@@ -41,7 +40,7 @@ from airflow_sitemaps.search_engines.index_status import (
     tally,
 )
 from airflow_sitemaps.search_engines.quota import DayQuota
-from airflow_sitemaps.shards.schema import Decoder
+from airflow_sitemaps.shards import Decoder
 from airflow_sitemaps.web_services import Metered, NotAcceptedError, Quota, Sender, UsedUpError
 
 if TYPE_CHECKING:
@@ -287,7 +286,6 @@ def _answer(
 
 
 def _count(stratum: Stratum, candidate: Candidate, state: PageState, now: datetime) -> None:
-    """Count an inspected URL in its stratum."""
     stratum.inspected += 1
     stratum.discovered += state.is_discovered
     stratum.crawled += state.crawled_at is not None
@@ -319,7 +317,6 @@ def order_of(loc: str) -> int:
 
 
 def _candidates(rows: pa.Table, age: str, ranks: Iterable[tuple[int, int]]) -> Iterator[Candidate]:
-    """Yield rows by their places, each with its rank."""
     section = rows["section"][0].as_py()
     for rank, place in ranks:
         loc, first_listed, modified = (rows[name][place].as_py() for name in ("loc", "first_listed", "lastmod"))

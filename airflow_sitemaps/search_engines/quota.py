@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError, put_verified
+from airflow_sitemaps.pipeline.state.repository import RefusedPutError, put_verified
 from airflow_sitemaps.ports import Create, Update
-from airflow_sitemaps.shards.schema import Decoder
+from airflow_sitemaps.shards import Decoder
 from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError, Quota
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from airflow_sitemaps.pipeline.publish.commit_files import index_settings
 from airflow_sitemaps.pipeline.state.repository import StateRepository, newest, put_newest
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.search_engines.index_status import PageState
+from airflow_sitemaps.shards import Decoder
 from airflow_sitemaps.shards.layout import address, index_entries, numbered, with_part
-from airflow_sitemaps.shards.schema import Decoder
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, google_is_busy
 
 if TYPE_CHECKING:

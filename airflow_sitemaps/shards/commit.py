@@ -20,7 +20,7 @@ from airflow_sitemaps.shards.ranges import KeyRange, same_kinds
 from airflow_sitemaps.shards.section_commit import CommitFacts, next_section, repaired, with_permits
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.shards.receipt import Receipt, StagedShard
+    from airflow_sitemaps.shards.codec import Receipt, StagedShard
 
 
 def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], facts: CommitFacts) -> Manifest:

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from airflow_sitemaps.protocol.entry import CURRENT
-from airflow_sitemaps.shards.schema import Moment, Record, SectionName
+from airflow_sitemaps.shards import Moment, Record, SectionName
 
 MOST_GONE: Final = CURRENT.max_urls
 """Maximum number of gone URLs, of URLs that one run names as gone, and of URLs with a last word: one file's."""

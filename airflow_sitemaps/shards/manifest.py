@@ -11,8 +11,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
-from airflow_sitemaps.shards.ranges import EMPTY, Digest, Key, KeyRange, Known
-from airflow_sitemaps.shards.schema import (
+from airflow_sitemaps.shards import (
     BodyKey,
     Checksum,
     Count,
@@ -23,6 +22,7 @@ from airflow_sitemaps.shards.schema import (
     RunName,
     SectionName,
 )
+from airflow_sitemaps.shards.ranges import EMPTY, Digest, Key, KeyRange, Known
 
 FORMAT: Final = 1
 """Version of the persisted format. A reader refuses a newer one."""

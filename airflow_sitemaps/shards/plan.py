@@ -12,10 +12,10 @@ from msgspec import field
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import GuardError, SitemapError
+from airflow_sitemaps.shards import BodyKey, Count, Moment, Number, Record, RelativePath, RunName, SectionName
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.manifest import LedgerPart, Shard
 from airflow_sitemaps.shards.ranges import EMPTY, Digest, KeyRange, Known
-from airflow_sitemaps.shards.schema import BodyKey, Count, Moment, Number, Record, RelativePath, RunName, SectionName
 from airflow_sitemaps.shards.url_sample import PrefixCount
 
 DUE: Final = 1_000

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from airflow_sitemaps.shards.schema import Count, Moment, Record
+from airflow_sitemaps.shards import Count, Moment, Record
 
 KeyPart = int | str
 """One column of a key: an integer unchanged, or the canonical text of any other value (UUID, timestamp, decimal, text)."""

@@ -19,7 +19,7 @@ from airflow_sitemaps.shards.plan import Action, Plan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.ranges import Digest, is_partition
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.shards.receipt import StagedShard
+    from airflow_sitemaps.shards.codec import StagedShard
 
 SAMPLES: Final = 5
 """Maximum number of faulty rows kept per rule."""

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.ledger import dates
+from airflow_sitemaps import ledger as dates
 from airflow_sitemaps.ledger.join import Judged, RangeLedger, same_print_by_url
-from airflow_sitemaps.protocol.columnar.arrow import RowKeys, all_distinct, as_texts, decoded, spread_of, texts_of
+from airflow_sitemaps.protocol.columnar import RowKeys, all_distinct, as_texts, decoded, spread_of, texts_of
 from airflow_sitemaps.protocol.columnar.batch import recent_texts
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, Rendered, render, render_lines
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import xxhash
 
-from airflow_sitemaps.shards.schema import Count
+from airflow_sitemaps.shards import Count
 
 if TYPE_CHECKING:
     import numpy as np

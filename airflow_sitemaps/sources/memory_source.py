@@ -79,7 +79,6 @@ class MemorySourceConfig(EntryColumns, SourceConfig):
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The key's columns, in order."""
         return (self.key,) if isinstance(self.key, str) else tuple(self.key)
 
 
@@ -102,14 +101,6 @@ class MemorySource(Source):
         return [f"{name} {_kind(value)}" for name, value in zip(self._config.key_columns, values, strict=True)]
 
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
-        """Return the keys at which new pieces begin.
-
-        Keys are added to a piece until the next key would make it larger than ``every`` rows.
-
-        Args:
-            within: Range of keys.
-            every: Largest number of rows in a piece, unless one key has more.
-        """
         keys: list[Key] = []
         size = 0
         for key, group in groupby(self._rows_of([within])[0], self._key):
@@ -121,11 +112,9 @@ class MemorySource(Source):
         return keys
 
     def largest_key(self, within: KeyRange) -> tuple[Key, int] | None:
-        """Return the key with the most rows, and their number. If several keys are equal, the first one counts."""
         return next(iter(Counter(map(self._key, self._rows_of([within])[0])).most_common(1)), None)
 
     def survey(self, ranges: Sequence[KeyRange], *, urgent: bool = False) -> Survey:
-        """Return the digests of the ranges, from the same hashes that ``read`` returns."""
         nulls = [row for row in self._config.rows if None in self._key(row)]
         return Survey(
             digests=tuple(self._digest(rows, urgent=urgent) for rows in self._rows_of(ranges)),
@@ -150,12 +139,7 @@ class MemorySource(Source):
             yield self._batch(rows[start : start + BATCH_ROWS])
 
     def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
-        """Return the indexes of the ranges with a row whose lastmod is ``since`` or later.
-
-        Args:
-            ranges: The ranges.
-            since: Earliest lastmod. Texts are compared as ISO 8601 in UTC.
-        """
+        """Compare texts as ISO 8601 in UTC."""
         name = self._config.column("lastmod")
         if name is None:
             raise SourceConfigurationError(f"section {self._section!r}: a watermark needs a lastmod")
@@ -167,7 +151,6 @@ class MemorySource(Source):
         ]
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:
-        """Return the URLs that several rows share, with their number of rows, the largest number first."""
         counts = Counter(loc for loc in _locs(self._config.loc, self._config.rows).to_pylist() if loc is not None)
         shared = sorted(((rows, loc) for loc, rows in counts.items() if rows > 1), key=lambda pair: (-pair[0], pair[1]))
         return [Duplicate(loc=loc, rows=rows) for rows, loc in shared[:most]]

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.sources.driver import AS_WRITTEN, WAIT_BOUND, guarded, literal, translated
-from airflow_sitemaps.sources.queries.relation import Relation
+from airflow_sitemaps.sources.queries import Relation
 from airflow_sitemaps.sources.user_texts import NamePart, name_parts, written_name
 from airflow_sitemaps.waits import waiting
 

@@ -19,9 +19,8 @@ from airflow_sitemaps.errors import RefusedError, SourceConfigurationError, Sour
 from airflow_sitemaps.ports import SiblingSurvey
 from airflow_sitemaps.quantities import size
 from airflow_sitemaps.sources.driver import WAIT_BOUND, is_passing, labelled, redacted
-from airflow_sitemaps.sources.queries import boundaries, key_spans, siblings, survey
+from airflow_sitemaps.sources.queries import Relation, boundaries, is_fixed, key_spans, siblings, survey
 from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader, columns_of, rows_statement
-from airflow_sitemaps.sources.queries.relation import Relation, is_fixed
 from airflow_sitemaps.sources.row_values import LocMapping, batches_of
 from airflow_sitemaps.sources.source_settings import SourceSettings
 from airflow_sitemaps.sources.user_texts import name_parts

@@ -24,10 +24,9 @@ from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfiguration
 from airflow_sitemaps.sources.columns import ColumnMapping
 from airflow_sitemaps.sources.dialects import dialect_of, dialect_of_type, extra_of_type
 from airflow_sitemaps.sources.driver import AS_WRITTEN, MESSAGE_CHARACTERS, WAIT_BOUND, labelled, translated
+from airflow_sitemaps.sources.queries import COLUMN, GroupedRelation, Relation, is_fixed, relation_of
 from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
 from airflow_sitemaps.sources.queries.context import QueryContext, columns_of
-from airflow_sitemaps.sources.queries.groups import COLUMN, GroupedRelation
-from airflow_sitemaps.sources.queries.relation import Relation, is_fixed, relation_of
 from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.sources.run_state import RunState, StoredRows, earlier_state
 from airflow_sitemaps.sources.session import SqlSession

@@ -13,8 +13,17 @@ from urllib.parse import quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, StoredObject, Update
-from airflow_sitemaps.stores.bucket import BucketAddress, BucketStore, bare_etag, plain_type
-from airflow_sitemaps.stores.cloud import ARCHIVED, CloudFailure, Connections, Missing, calling
+from airflow_sitemaps.stores.bucket import (
+    ARCHIVED,
+    BucketAddress,
+    BucketStore,
+    CloudFailure,
+    Connections,
+    Missing,
+    bare_etag,
+    calling,
+    plain_type,
+)
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
@@ -176,11 +185,9 @@ class AzureObjects:
         return f"{self.service.url.partition('?')[0].rstrip('/')}/{self.address.bucket}"
 
     def url(self, key: str) -> str:
-        """Return the address of an object, for messages."""
         return self.address.url + key
 
     def get(self, key: str) -> StoredObject | None:
-        """Read an object, or return None if it does not exist."""
         blob = self._blob(key)
         with suppress(Missing), self._calling("GetBlob", key):
             stream = blob.download_blob(decompress=False)
@@ -188,14 +195,12 @@ class AzureObjects:
         return None
 
     def head(self, key: str) -> ObjectInfo | None:
-        """Read the info of an object, or return None if it does not exist."""
         blob = self._blob(key)
         with suppress(Missing), self._calling("GetBlobProperties", key):
             return _info(key, blob.get_blob_properties())
         return None
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
-        """Write an object under a condition, and return its etag."""
         request: dict[str, Any] = {"overwrite": not isinstance(mode, Create)}
         if isinstance(mode, Update):
             request |= _only(mode.etag)

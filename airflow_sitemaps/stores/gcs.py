@@ -13,8 +13,15 @@ from urllib.parse import quote
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.bucket import BucketAddress, BucketStore, plain_type
-from airflow_sitemaps.stores.cloud import CloudFailure, Connections, Missing, calling
+from airflow_sitemaps.stores.bucket import (
+    BucketAddress,
+    BucketStore,
+    CloudFailure,
+    Connections,
+    Missing,
+    calling,
+    plain_type,
+)
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 from airflow_sitemaps.waits import repeated
 
@@ -141,7 +148,6 @@ class GCSObjects:
         return f"{self.client.api_endpoint}/{self.address.bucket}"
 
     def url(self, key: str) -> str:
-        """Return the address of an object, for messages."""
         return self.address.url + key
 
     def get(self, key: str) -> StoredObject | None:
@@ -167,7 +173,6 @@ class GCSObjects:
         return StoredObject(info=_info(key, blob, metadata=blob.metadata), body=body)
 
     def head(self, key: str) -> ObjectInfo | None:
-        """Read the info of an object, or return None if it does not exist."""
         blob = self.blob(key)
         with suppress(Missing), self._calling("objects.get", key):
             blob.reload(**limits())

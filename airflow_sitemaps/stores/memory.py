@@ -55,11 +55,9 @@ class MemoryObjects:
     objects: dict[str, MemoryObject] = field(default_factory=dict)
 
     def url(self, key: str) -> str:
-        """Return the address of an object, for messages."""
         return f"memory://{self.area}/{key}"
 
     def get(self, key: str) -> StoredObject | None:
-        """Read an object, or return None if it does not exist."""
         checked_key(key)
         with self.lock:
             self.log.append(Operation(area=self.area, verb="get", key=key))
@@ -67,7 +65,6 @@ class MemoryObjects:
         return None if there is None else StoredObject(info=there.info, body=there.body)
 
     def head(self, key: str) -> ObjectInfo | None:
-        """Read the info of an object, or return None if it does not exist."""
         checked_key(key)
         with self.lock:
             self.log.append(Operation(area=self.area, verb="head", key=key))
@@ -75,7 +72,6 @@ class MemoryObjects:
         return None if there is None else there.info
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
-        """Write an object under a condition, and return its etag."""
         checked_key(key)
         kept, body = checked_metadata(headers["metadata"]), bytes(body)
         etag = hashlib.sha256(body).hexdigest()[:32]
@@ -98,7 +94,6 @@ class MemoryObjects:
             return self.put(key, read_source(source, found), mode=mode, **headers)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """List the objects under a prefix, in key order."""
         checked_prefix(prefix)
         with self.lock:
             self.log.append(Operation(area=self.area, verb="list", key=prefix))
@@ -109,7 +104,6 @@ class MemoryObjects:
             yield ObjectInfo(key=info.key, etag=info.etag, byte_size=info.byte_size, modified_at=info.modified_at)
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
-        """Delete an object, which need not exist."""
         checked_key(key)
         with self.lock:
             there = self.objects.get(key)

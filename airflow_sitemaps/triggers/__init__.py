@@ -19,8 +19,7 @@ from asgiref.sync import sync_to_async
 
 from airflow_sitemaps.airflow_compat import BaseTrigger, TriggerEvent
 from airflow_sitemaps.errors import SitemapError, SourceConfigurationError, SourceError
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
-from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.pipeline.state.repository import StateRepository, put_verified
 from airflow_sitemaps.pipeline.status import last_survey
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.ranges import KeyRange, total

@@ -33,7 +33,7 @@ def test_the_four_walks_name_four_files_at_most() -> None:
 def test_the_walks_lead_to_what_they_promise() -> None:
     package = ROOT / "airflow_sitemaps"
     assert "def _allocate" in (package / "shards/section_commit.py").read_text()
-    assert "def put_verified" in (package / "pipeline/state/conditional_put.py").read_text()
+    assert "def put_verified" in (package / "pipeline/state/repository.py").read_text()
     assert "DIALECTS" in (package / "sources/dialects/__init__.py").read_text()
     assert "_rule(" in (package / "protocol/rules.py").read_text()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_sitemaps.ledger import part as codec
+from airflow_sitemaps import ledger
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.reader import read
 
@@ -43,8 +43,8 @@ def lines(world: World | IncrementalMachine) -> dict[str, Line]:
             if shard.part is None:
                 continue
             stored = world.config.state.objects[shard.part.body]
-            assert (codec.checksum_of(stored.body), len(stored.body)) == (shard.part.checksum, shard.part.byte_size)
-            rows = codec.decode(stored.body).to_pylist()
+            assert (ledger.checksum_of(stored.body), len(stored.body)) == (shard.part.checksum, shard.part.byte_size)
+            rows = ledger.decode(stored.body).to_pylist()
             body = world.config.state.objects[shard.file.body]
             listed = [(entry.loc, entry.lastmod) for entry in read(body.body).entries]
             assert [(row["loc"], row["lastmod"]) for row in rows] == listed

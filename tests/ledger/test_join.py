@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_sitemaps.ledger import part
+from airflow_sitemaps import ledger as part
 from airflow_sitemaps.ledger.join import EarlierRows, RangeLedger
 from airflow_sitemaps.protocol.columnar.batch import clean
 from airflow_sitemaps.protocol.columnar.elements import elements, lastmod_texts

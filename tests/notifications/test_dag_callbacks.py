@@ -18,7 +18,7 @@ import airflow_sitemaps
 from airflow_sitemaps.airflow_compat import AirflowFailException
 from airflow_sitemaps.errors import PartlyPublishedError, SourceError
 from airflow_sitemaps.notifications import SitemapNotifier
-from airflow_sitemaps.operators.facts import failure_facts
+from airflow_sitemaps.operators import failure_facts
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import failures_of
 

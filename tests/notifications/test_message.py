@@ -21,7 +21,7 @@ from airflow_sitemaps.errors import (
     StoreError,
 )
 from airflow_sitemaps.notifications import message
-from airflow_sitemaps.operators.facts import failure_facts
+from airflow_sitemaps.operators import failure_facts
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 from tests.support.environment import World, row

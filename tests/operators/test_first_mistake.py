@@ -11,7 +11,7 @@ from airflow.sdk import DAG
 
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup
 from airflow_sitemaps.cli.main import main
-from airflow_sitemaps.operators.facts import PLAN_FACTS, REFUSED
+from airflow_sitemaps.operators import PLAN_FACTS, REFUSED
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import run, states, xcom
 

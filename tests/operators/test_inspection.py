@@ -10,7 +10,7 @@ from airflow.sdk import DAG, Asset
 from airflow_sitemaps import LocalStore, SearchConsoleInspectOperator, Section, Sitemap, SitemapTaskGroup
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules, HttpClient
-from airflow_sitemaps.operators.facts import FAILED
+from airflow_sitemaps.operators import FAILED
 from airflow_sitemaps.search_engines.index_status import history
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import events, run, states, xcom

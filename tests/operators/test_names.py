@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.operators.facts import is_dry_run
+from airflow_sitemaps.operators import is_dry_run
 from airflow_sitemaps.operators.plan import SitemapPlanOperator, references
 from airflow_sitemaps.shards.plan import Batch
 from airflow_sitemaps.sitemap import Section, Sitemap

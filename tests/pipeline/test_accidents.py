@@ -12,7 +12,7 @@ from airflow_sitemaps import Guards
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.state.repository import StateRepository
-from airflow_sitemaps.protocol.columnar.arrow import spread_of
+from airflow_sitemaps.protocol.columnar import spread_of
 from airflow_sitemaps.report_text import lines
 from airflow_sitemaps.shards import url_sample
 from tests.support.environment import BASE, World, row

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 import pytest
 
 from airflow_sitemaps.pipeline.batch_writer import unwritten_sections
+from airflow_sitemaps.shards.codec import Receipt
 from airflow_sitemaps.shards.plan import Batch, Plan
-from airflow_sitemaps.shards.receipt import Receipt
 
 UNKNOWN = (
     ": the writing task left no receipt and no reason: it was killed or marked, or did not run for this plan. "

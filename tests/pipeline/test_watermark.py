@@ -10,8 +10,8 @@ import pytest
 from airflow_sitemaps import Guards, ListSource, MemoryStore, Section, Sitemap, SqlSource
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.plan import partial_survey
-from airflow_sitemaps.pipeline.plan.partial_survey import SLICES
+from airflow_sitemaps.pipeline.plan import surveys
+from airflow_sitemaps.pipeline.plan.surveys import SLICES
 from tests.support.environment import World, row
 
 
@@ -107,10 +107,8 @@ def test_a_delete_is_found_within_the_promised_runs_though_ranges_are_cut_before
 
 def test_every_range_is_surveyed_once_within_the_promised_runs(world, monkeypatch):
     surveyed: list[int] = []
-    real = partial_survey._slice
-    monkeypatch.setattr(
-        partial_survey, "_slice", lambda known, number: surveyed.extend(found := real(known, number)) or found
-    )
+    real = surveys._slice
+    monkeypatch.setattr(surveys, "_slice", lambda known, number: surveyed.extend(found := real(known, number)) or found)
     world.build()
     for _ in range(SLICES):
         world.clock.advance(timedelta(hours=1))
@@ -143,9 +141,9 @@ def test_the_lag_can_be_as_long_as_the_longest_transaction(world, lag, found):
 )
 def test_local_times_that_repeat_in_autumn_are_looked_at_twice(last, now, earlier):
     moments = [datetime.fromisoformat(text).replace(tzinfo=timezone.utc) for text in (last, now)]
-    since = partial_survey.begins_at(moments[0], timedelta(minutes=15), moments[1], "Europe/Berlin")
+    since = surveys.begins_at(moments[0], timedelta(minutes=15), moments[1], "Europe/Berlin")
     assert since == moments[0] - timedelta(minutes=15 + earlier)
-    assert partial_survey.begins_at(moments[0], timedelta(0), moments[1], "UTC") == moments[0]
+    assert surveys.begins_at(moments[0], timedelta(0), moments[1], "UTC") == moments[0]
 
 
 def test_a_watermark_without_a_column_of_dates_is_refused_when_the_sitemap_is_made():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_sitemaps.errors import GuardError, PartlyPublishedError, SitemapError, SourceError
-from airflow_sitemaps.operators.facts import FAILED, MAX_LINES, REFUSED, SECTIONS, failure_facts, refusal_facts
+from airflow_sitemaps.operators import FAILED, MAX_LINES, REFUSED, SECTIONS, failure_facts, refusal_facts
 from airflow_sitemaps.pipeline.report import SectionReport, ShardCounts
 from airflow_sitemaps.plugin.dag_runs import RunState, TaskState
 from airflow_sitemaps.plugin.pages.outcomes import RecentRuns, RunOutcome, run_outcome

@@ -16,7 +16,7 @@ import pytest
 from airflow_sitemaps import Guards, LocalStore, Observed, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.assets import event_extra, section_settings, store_facts
 from airflow_sitemaps.errors import GuardError
-from airflow_sitemaps.operators.facts import REFUSED, refusal_facts
+from airflow_sitemaps.operators import REFUSED, refusal_facts
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.find import find_in_manifest
 from airflow_sitemaps.pipeline.state.repository import MANIFEST

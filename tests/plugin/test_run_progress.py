@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_sitemaps.errors import SourceError
-from airflow_sitemaps.operators.facts import FAILED, PLAN_FACTS, REFUSED, WRITTEN, failure_facts
+from airflow_sitemaps.operators import FAILED, PLAN_FACTS, REFUSED, WRITTEN, failure_facts
 from airflow_sitemaps.plugin.dag_runs import RunState, TaskState
 from airflow_sitemaps.plugin.pages.runs import RETURNED, progress
 from tests.support.plugin_factories import NOW

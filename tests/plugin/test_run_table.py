@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.models.asset import AssetModel, TaskOutletAssetReference
 from sqlalchemy import select
 
-from airflow_sitemaps.operators.facts import FAILED, REFUSED
+from airflow_sitemaps.operators import FAILED, REFUSED
 from tests.plugin.test_verdicts_of_runs import DRY, REFUSAL, URI
 from tests.support.plugin_factories import NOW, Ran, add_asset, add_event, add_run, add_task, extra, report
 

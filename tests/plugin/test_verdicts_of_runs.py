@@ -15,7 +15,7 @@ from sqlalchemy import delete, select
 
 from airflow_sitemaps import LocalStore, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import GuardError, PartlyPublishedError
-from airflow_sitemaps.operators.facts import (
+from airflow_sitemaps.operators import (
     FAILED,
     QUESTIONS,
     REFUSED,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps.operators.facts import MAX_FAILURES, verified_facts
+from airflow_sitemaps.operators import MAX_FAILURES, verified_facts
 from airflow_sitemaps.plugin.dag_profiles import DagState
 from airflow_sitemaps.plugin.dag_runs import TaskState
 from airflow_sitemaps.plugin.events import event_of
-from airflow_sitemaps.plugin.pages.findings import VerificationRun, newest_ended
+from airflow_sitemaps.plugin.pages import VerificationRun, newest_ended
 from airflow_sitemaps.plugin.pages.problems import problems
 from airflow_sitemaps.plugin.pages.verdict import DataAge, Snapshot, check_of, verdict_of
 from airflow_sitemaps.plugin.readings import iso

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_sitemaps.protocol.columnar import arrow
-from airflow_sitemaps.protocol.columnar.arrow import spread_of
+from airflow_sitemaps.protocol import columnar
+from airflow_sitemaps.protocol.columnar import spread_of
 
 TEXTS = st.one_of(
     st.text(max_size=12),
@@ -24,7 +24,7 @@ TEXTS = st.one_of(
 
 
 def all_distinct(columns: list[pa.StringArray]) -> bool:
-    return arrow.all_distinct(columns, [spread_of(column) for column in columns])
+    return columnar.all_distinct(columns, [spread_of(column) for column in columns])
 
 
 @given(st.lists(st.lists(TEXTS, max_size=20), max_size=4))

@@ -11,7 +11,7 @@ from airflow.utils.types import DagRunType
 
 from airflow_sitemaps import Guards, LocalStore, Section
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.pipeline.state.conditional_put import ATTEMPTS
+from airflow_sitemaps.pipeline.state.repository import ATTEMPTS
 from tests.semantics.shop import URL, Shop, dag_of
 from tests.semantics.steps import Steps
 from tests.simulation.faults import Fault

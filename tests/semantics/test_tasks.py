@@ -11,7 +11,7 @@ from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import DAG
 
 from airflow_sitemaps import Guards, SitemapTaskGroup
-from airflow_sitemaps.pipeline.state.conditional_put import ATTEMPTS
+from airflow_sitemaps.pipeline.state.repository import ATTEMPTS
 from tests.semantics.shop import URL, dag_of
 from tests.semantics.steps import Steps
 from tests.simulation.faults import Fault

@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps.pipeline.plan import partial_survey
+from airflow_sitemaps.pipeline.plan import surveys
 from airflow_sitemaps.plugin import shard_map, state_reader
 from airflow_sitemaps.search_engines import fetches, index_status, inspection, quota, searchconsole
 from airflow_sitemaps.shards import codec
@@ -36,7 +36,7 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "shard_map": lambda body: shard_map.read_map(body, "m"),
     "store_state": lambda body: codec.decode(state_reader._MANIFEST, body, "m"),
     "report": state_reader._REPORT.decode,
-    "known": partial_survey._RECORD.decode,
+    "known": surveys._RECORD.decode,
     "observation": index_status._OBSERVATION.decode,
     "coverage": searchconsole._OBSERVATION.decode,
     "rotation": inspection._ROTATION.decode,

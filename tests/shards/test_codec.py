@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import ManifestError
 from airflow_sitemaps.shards import codec
+from airflow_sitemaps.shards.codec import Receipt, StagedShard
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.manifest import (
     Day,
@@ -25,7 +26,6 @@ from airflow_sitemaps.shards.manifest import (
 )
 from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.ranges import Digest, KeyRange, Known
-from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 
 FIRST_FORMAT = Path(__file__).parent / "data" / "manifest-format-1.json.gz"
 

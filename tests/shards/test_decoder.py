@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 import airflow_sitemaps
-from airflow_sitemaps.pipeline.plan.partial_survey import _Stored
+from airflow_sitemaps.pipeline.plan.surveys import _Stored
 from airflow_sitemaps.search_engines.fetches import CrawlerFetches, Fetches, FetchRecord, SectionFetches
 from airflow_sitemaps.search_engines.index_status import Observation, Stratum
 from airflow_sitemaps.search_engines.inspection import Rotation
@@ -19,10 +19,10 @@ from airflow_sitemaps.search_engines.quota import Spent
 from airflow_sitemaps.search_engines.searchconsole import IndexCoverage
 from airflow_sitemaps.search_engines.searchconsole import Observation as Coverage
 from airflow_sitemaps.shards import codec
+from airflow_sitemaps.shards.codec import Receipt, StagedShard
 from airflow_sitemaps.shards.gone import GoneUrls, LastWords
 from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.ranges import Digest, KeyRange, Known
-from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 from tests.shards.first_decodes import READERS
 from tests.support.plugin_factories import manifest
 
@@ -84,7 +84,7 @@ def test_each_decoder_is_made_at_import_and_tried() -> None:
     """Nothing decodes into a type in another way; each decoder has a reader above, the codec's version through all."""
     package = Path(airflow_sitemaps.__file__).parent
     texts = {p.relative_to(package).as_posix(): p.read_text() for p in package.rglob("*.py")}
-    own = texts.pop("shards/schema.py")
+    own = texts.pop("shards/__init__.py")
     assert own.count("msgspec.json.Decoder(") == 1
     round_it = r"msgspec\.(json\.|msgpack\.)?(decode|convert|Decoder)\("
     assert [path for path, text in texts.items() if re.search(round_it, text)] == []

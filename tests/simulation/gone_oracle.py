@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps.ledger import part as codec
+from airflow_sitemaps import ledger
 from airflow_sitemaps.pipeline.state.repository import plan_key
 from airflow_sitemaps.shards.codec import decode_gone, decode_plan
 from airflow_sitemaps.shards.gone import GoneUrls
@@ -133,7 +133,7 @@ class GoneOracle:
         split = any(shard.file.body in bodies and not bodies <= section.olds_continued_once for bodies in own)
         if not is_known or (split and any(each.dropped or each.expired for each in new.sections[name].shards)):
             return False
-        rows = codec.decode(self.objects.get(shard.part.body).body, ["loc", "key"]).to_pylist()
+        rows = ledger.decode(self.objects.get(shard.part.body).body, ["loc", "key"]).to_pylist()
         key = next(int(re.findall(r"\d+", row["key"])[-1]) for row in rows if row["loc"] == loc)
         must = self.oracle.was_absent(loc, key, self._started(name, new.run))
         self.judged += must

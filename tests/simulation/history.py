@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.plan import partial_survey
+from airflow_sitemaps.pipeline.plan import surveys
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing import FakeClock
 from tests.simulation import foreign_sitemap
@@ -299,7 +299,7 @@ def simulate(seed: int, profile: Profile | None = None) -> Outcome:
     Raises:
         BrokenInvariantError: An invariant is broken. Its ``lines`` are the trace.
     """
-    with _silence(), patch.object(partial_survey, "SLICES", SLICES), TemporaryDirectory(dir=IN_MEMORY) as folder:
+    with _silence(), patch.object(surveys, "SLICES", SLICES), TemporaryDirectory(dir=IN_MEMORY) as folder:
         history = History(seed, profile or Profile(features=True), folder)
         try:
             history.play()

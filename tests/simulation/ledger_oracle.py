@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps.ledger import part as codec
+from airflow_sitemaps import ledger as codec
 from airflow_sitemaps.pipeline.state.repository import plan_key, run_directory
 from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.shards.codec import decode_plan

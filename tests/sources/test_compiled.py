@@ -18,11 +18,9 @@ from airflow_sitemaps.shards.ranges import KeyRange, cut
 from airflow_sitemaps.sources.columns import Column, ColumnMapping, Kind
 from airflow_sitemaps.sources.dialects import DIALECTS
 from airflow_sitemaps.sources.dialects import dialect_of as dialect_of_engine
-from airflow_sitemaps.sources.queries import boundaries, survey
+from airflow_sitemaps.sources.queries import GroupedRelation, Relation, boundaries, survey
 from airflow_sitemaps.sources.queries.context import QueryContext, rows_statement
-from airflow_sitemaps.sources.queries.groups import GroupedRelation
 from airflow_sitemaps.sources.queries.key_spans import spans
-from airflow_sitemaps.sources.queries.relation import Relation
 from airflow_sitemaps.sources.row_values import LocMapping
 from tests.extension.attic.attic.oracle import Oracle
 from tests.extension.attic.attic.sql_server import SQLServer

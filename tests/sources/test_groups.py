@@ -15,7 +15,7 @@ from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.protocol.validator import Reciprocity
 from airflow_sitemaps.shards.ranges import KeyRange
-from airflow_sitemaps.sources.queries import groups
+from airflow_sitemaps.sources import queries
 from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.testing import Crawl, crawl
 from tests.support.simulated_source import SimulatedSourceConfig
@@ -262,8 +262,8 @@ def test_groups_are_part_of_the_fingerprint() -> None:
 
 def test_members_that_were_cut_off_are_no_silent_loss() -> None:
     with pytest.raises(SourceError, match="truncated them after 7 characters"):
-        groups.alternates(pa.array(['[["de",']), pa.array(["x"]), LocMapping("url"))
-    nothing = groups.alternates(pa.array([None], pa.string()), pa.array(["x"]), LocMapping("url"))
+        queries.alternates(pa.array(['[["de",']), pa.array(["x"]), LocMapping("url"))
+    nothing = queries.alternates(pa.array([None], pa.string()), pa.array(["x"]), LocMapping("url"))
     assert nothing.to_pylist() == [None]
 
 
@@ -292,7 +292,7 @@ def test_empty_and_zero_form_no_group_and_are_counted(backend: str, kind: str, m
 def test_a_group_with_too_many_members_is_listed_without_alternates(
     shop_of: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "MAX_MEMBERS", 3)
+    monkeypatch.setattr(queries, "MAX_MEMBERS", 3)
     monkeypatch.setattr("tests.support.simulated_source.MAX_MEMBERS", 3)
     shop = shop_of("url")
     shop.rows[:] = [row(n, 1, f"l{n}") for n in range(4)] + [
@@ -308,7 +308,7 @@ def test_a_group_with_too_many_members_is_listed_without_alternates(
 def test_a_group_with_too_long_urls_is_listed_without_alternates(
     shop_of: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "MAX_CHARACTERS", 900)
+    monkeypatch.setattr(queries, "MAX_CHARACTERS", 900)
     monkeypatch.setattr("tests.support.simulated_source.MAX_CHARACTERS", 900)
     shop = shop_of("url")
     shop.rows[:] = [

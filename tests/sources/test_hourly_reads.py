@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps.pipeline.plan.partial_survey import SLICES
+from airflow_sitemaps.pipeline.plan.surveys import SLICES
 from benchmarks.hourly import measure, runs_until
 from tests.support.databases import NotAvailable, database
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from airflow_sitemaps import LocalStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.pipeline.plan import shared_surveys
+from airflow_sitemaps.pipeline.plan import surveys as shared_surveys
 from airflow_sitemaps.shards.ranges import KeyRange, cut
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.queries import siblings, survey

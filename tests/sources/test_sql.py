@@ -18,7 +18,7 @@ from airflow_sitemaps import ChangeLog
 from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError, SourceError, TemplateError
 from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources.dialects import postgresql_readers
-from airflow_sitemaps.sources.queries.relation import one_statement
+from airflow_sitemaps.sources.queries import one_statement
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.sources.user_texts import NamePart, name_parts
 from tests.support.databases import NAMES

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.sources.queries.relation import is_fixed
+from airflow_sitemaps.sources.queries import is_fixed
 from airflow_sitemaps.sources.session import SqlSession
 from airflow_sitemaps.testing import crawl
 from tests.support.databases import NAMES, Database

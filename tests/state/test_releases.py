@@ -11,8 +11,7 @@ import pytest
 
 from airflow_sitemaps.errors import ManifestError
 from airflow_sitemaps.pipeline import build, inventory, publish, status
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
-from airflow_sitemaps.pipeline.state.repository import MANIFEST
+from airflow_sitemaps.pipeline.state.repository import MANIFEST, put_verified
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing import FakeClock
 from tests.state.shop import BEGAN, DATA, HOUR, sitemap_of, warehouse, write_state

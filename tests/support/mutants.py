@@ -14,10 +14,10 @@ from unittest.mock import patch
 import pyarrow as pa
 from msgspec import structs
 
+from airflow_sitemaps import ledger
 from airflow_sitemaps.errors import IncompleteError
-from airflow_sitemaps.ledger import dates, part
 from airflow_sitemaps.pipeline import batch_writer, refusals, stages
-from airflow_sitemaps.pipeline.plan import partial_survey, planner, section_planner
+from airflow_sitemaps.pipeline.plan import planner, section_planner, surveys
 from airflow_sitemaps.pipeline.publish import (
     commit_files,
     draft,
@@ -28,7 +28,8 @@ from airflow_sitemaps.pipeline.publish import (
     rollback,
     sweep,
 )
-from airflow_sitemaps.pipeline.state import capability_probe, conditional_put, repository
+from airflow_sitemaps.pipeline.state import capability_probe, repository
+from airflow_sitemaps.pipeline.state import repository as conditional_put
 from airflow_sitemaps.ports import Overwrite, PutOutcomeError, Update
 from airflow_sitemaps.shards import commit, range_actions, ranges, section_commit
 from airflow_sitemaps.shards.gone import GoneUrls, SectionMoves
@@ -144,7 +145,7 @@ def _unsurveyed_is_clean() -> Iterable[Change]:
 
 
 def _any_kind_of_fingerprint() -> Iterable[Change]:
-    yield part, "without_fingerprints", lambda rows: rows
+    yield ledger, "without_fingerprints", lambda rows: rows
 
 
 def _no_time_after_the_reading() -> Iterable[Change]:
@@ -157,17 +158,17 @@ def _time_rounded_down() -> Iterable[Change]:
 
 
 def _no_second_later() -> Iterable[Change]:
-    yield dates.pc, "max_element_wise", lambda listed, at: pa.repeat(at, len(listed))
+    yield ledger.pc, "max_element_wise", lambda listed, at: pa.repeat(at, len(listed))
 
 
 def _dates_of_a_lost_part_forgotten() -> Iterable[Change]:
-    real = part.rows_of_body
+    real = ledger.rows_of_body
 
     def undated(content: bytes, *, is_text: bool) -> Any:
         rows = real(content, is_text=is_text)
-        return rows.set_column(2, part.SCHEMA.field("lastmod"), pa.nulls(rows.num_rows, pa.string()))
+        return rows.set_column(2, ledger.SCHEMA.field("lastmod"), pa.nulls(rows.num_rows, pa.string()))
 
-    yield part, "rows_of_body", undated
+    yield ledger, "rows_of_body", undated
 
 
 def _any_number_of_dates() -> Iterable[Change]:
@@ -346,15 +347,15 @@ def _no_touched() -> Iterable[Change]:
 
 
 def _no_slices() -> Iterable[Change]:
-    yield partial_survey, "_slice", lambda known, number: set()
+    yield surveys, "_slice", lambda known, number: set()
 
 
 def _any_generation() -> Iterable[Change]:
     def remembered(state: Any, section: Any) -> Any:
         found = state.objects.get(repository.known_key(section.name))
-        return section.known if found is None else partial_survey._RECORD.decode(found.body).known
+        return section.known if found is None else surveys._RECORD.decode(found.body).known
 
-    yield partial_survey, "remembered", remembered
+    yield surveys, "remembered", remembered
 
 
 def _stale_plans() -> Iterable[Change]:

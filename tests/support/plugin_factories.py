@@ -15,7 +15,7 @@ from airflow.models.xcom import XComModel
 from airflow.utils.types import DagRunTriggeredByType
 from sqlalchemy import insert
 
-from airflow_sitemaps.operators.facts import SECTIONS
+from airflow_sitemaps.operators import SECTIONS
 from airflow_sitemaps.pipeline.report import Report, SectionReport, ShardCounts
 from airflow_sitemaps.shards.manifest import GenerationNote, Manifest, PublicFile, SectionManifest, Shard
 from airflow_sitemaps.shards.ranges import Digest, KeyRange

@@ -16,7 +16,7 @@ from airflow_sitemaps.ports import ChangeReading, Duplicate
 from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.memory_source import MemorySource, MemorySourceConfig, Row, text_of
-from airflow_sitemaps.sources.queries.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
+from airflow_sitemaps.sources.queries import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
 from airflow_sitemaps.sources.row_values import LocMapping
 
 Change = tuple[int, Key | None]

@@ -16,7 +16,7 @@ from airflow.utils.types import DagRunTriggeredByType
 from playwright.sync_api import expect
 from sqlalchemy import insert
 
-from airflow_sitemaps.operators.facts import FAILED, REFUSED, failure_facts, refusal_facts
+from airflow_sitemaps.operators import FAILED, REFUSED, failure_facts, refusal_facts
 from airflow_sitemaps.operators.links import run_page
 from tests.support.plugin_factories import Ran, add_event, add_run, add_task, extra
 from tests.ui.browser import PANELS

@@ -77,7 +77,6 @@ def _section(section: SectionPlan) -> list[str]:
 
 
 def _check_lines(check: SectionCheck) -> list[str]:
-    """Describe the effect of each rule on the checked rows."""
     share = f"all {check.rows:,}" if check.rows == check.all_rows else f"the first {check.rows:,} of {check.all_rows:,}"
     listed = f"{check.urls:,} are listed, in {check.xml_byte_size:,} bytes of XML"
     lines = [f"check of section {check.section}: of {share} rows, {listed}"]
@@ -159,7 +158,6 @@ def _rendered(source: Source, ranges: Sequence[KeyRange], settings: RowContext, 
 
 
 def _judged(sample: _Rendered, context: SectionContext, plan: SectionPlan, settings: RowContext) -> Judgment:
-    """Apply the guards to a sample, and describe its faults."""
     guards, name = context.sitemap.guards_of(context.section), context.section.name
     tally, rows = sample.tally, sample.rows
     dropped = sum(tally.dropped.values())

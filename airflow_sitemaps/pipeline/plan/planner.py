@@ -23,11 +23,10 @@ from airflow_sitemaps.errors import (
 )
 from airflow_sitemaps.pipeline.plan.dry_run import judge_sample
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
-from airflow_sitemaps.pipeline.plan.shared_surveys import SharedSurveys
+from airflow_sitemaps.pipeline.plan.surveys import SharedSurveys
 from airflow_sitemaps.pipeline.publish import commit_files, public_files
 from airflow_sitemaps.pipeline.publish.commit_files import are_to_change, too_many
-from airflow_sitemaps.pipeline.publish.questions import to_ask
-from airflow_sitemaps.pipeline.refusals import at_plan, change_of, names_of_permits, without_spent
+from airflow_sitemaps.pipeline.refusals import at_plan, change_of, names_of_permits, to_ask, without_spent
 from airflow_sitemaps.pipeline.request import OpenSitemap, RunContext, RunRequest, chosen
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.guards import Refusal, check_permits

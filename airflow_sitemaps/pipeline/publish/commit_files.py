@@ -19,9 +19,8 @@ from msgspec.structs import replace
 from airflow_sitemaps.errors import IncompleteError, InvalidSitemapError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.gone_urls import gone_urls, gone_urlset
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.identity import STATE_ID, check_stamp, is_body
-from airflow_sitemaps.pipeline.state.repository import GZIP, bounded_time, run_directory
+from airflow_sitemaps.pipeline.state.repository import GZIP, bounded_time, put_verified, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, markup
 from airflow_sitemaps.protocol.entry import MAX_INDEXES
@@ -42,8 +41,8 @@ from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectInfo, Store
+    from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.plan import SectionPlan
-    from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
 
 

@@ -36,8 +36,8 @@ from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.publish.new_pages import Canaries
     from airflow_sitemaps.pipeline.request import OpenSitemap
+    from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
 
 

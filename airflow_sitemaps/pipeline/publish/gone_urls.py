@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from airflow_sitemaps.errors import ManifestError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import read_part
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
-from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
+from airflow_sitemaps.pipeline.state.repository import GZIP, put_verified, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds
 from airflow_sitemaps.protocol.markup import escape
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectStore
     from airflow_sitemaps.protocol.entry import Limits
+    from airflow_sitemaps.shards.codec import Receipt, StagedShard
     from airflow_sitemaps.shards.plan import Plan, SectionPlan
-    from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 
 log = logging.getLogger(__name__)
 

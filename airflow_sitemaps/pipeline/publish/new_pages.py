@@ -21,9 +21,9 @@ from airflow_sitemaps.shards.guards import Canary, Permit, Refusal, SequentialTe
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectStore
+    from airflow_sitemaps.shards.codec import Receipt, StagedShard
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import OldShard, Plan, SectionPlan
-    from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 
 log = logging.getLogger(__name__)
 

@@ -27,9 +27,16 @@ from airflow_sitemaps.errors import (
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.public_files import with_files
 from airflow_sitemaps.pipeline.state.capability_probe import copies
-from airflow_sitemaps.pipeline.state.conditional_put import WRITE_ID, RefusedPutError, copy_verified, put_verified
 from airflow_sitemaps.pipeline.state.identity import check_stamp, in_variant, is_public_body, stamp
-from airflow_sitemaps.pipeline.state.repository import GZIP, ManifestVersion, StateRepository
+from airflow_sitemaps.pipeline.state.repository import (
+    GZIP,
+    WRITE_ID,
+    ManifestVersion,
+    RefusedPutError,
+    StateRepository,
+    copy_verified,
+    put_verified,
+)
 from airflow_sitemaps.ports import Create, Update
 from airflow_sitemaps.shards.layout import address
 from airflow_sitemaps.waits import waiting

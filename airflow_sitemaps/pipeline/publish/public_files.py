@@ -20,12 +20,12 @@ from airflow_sitemaps.pipeline.publish.commit_files import index_names
 from airflow_sitemaps.pipeline.state.identity import check_stamp, is_body, is_of_another
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.rules import safe_text
+from airflow_sitemaps.shards import is_relative_path
 from airflow_sitemaps.shards.guards import Refusal, permitted
 from airflow_sitemaps.shards.guards.judgement import check_adoption
 from airflow_sitemaps.shards.layout import GONE, shard_names
 from airflow_sitemaps.shards.manifest import succeed
 from airflow_sitemaps.shards.plan import Plan, Repair, SectionPlan
-from airflow_sitemaps.shards.schema import is_relative_path
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap

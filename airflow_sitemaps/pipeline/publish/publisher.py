@@ -15,11 +15,11 @@ from airflow_sitemaps.pipeline.publish.commit_files import check_bodies
 from airflow_sitemaps.pipeline.publish.draft import make_draft
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import judge_adoption
-from airflow_sitemaps.pipeline.publish.questions import check_open
 from airflow_sitemaps.pipeline.publish.sweep import lifetime, sweep
+from airflow_sitemaps.pipeline.refusals import check_open
 from airflow_sitemaps.pipeline.report import Swept
-from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner, check_unchanged
+from airflow_sitemaps.pipeline.state.repository import RefusedPutError
 from airflow_sitemaps.shards.commit import rebase, stale_sections
 from airflow_sitemaps.shards.guards import Refusal, refusal_text
 from airflow_sitemaps.shards.plan import Plan, SectionFailure, failures_of
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
     from airflow_sitemaps.ports import Clock, ObjectInfo
+    from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -125,7 +125,6 @@ def _attempt(
 def _nothing_new(
     current: ManifestVersion, plan: Plan, refusals: tuple[Refusal, ...], warnings: Sequence[str]
 ) -> Committed:
-    """Return the result of a run that changes nothing."""
     if refusals:
         raise GuardError(refusal_text(refusals), refusals, run=plan.run)
     if not plan.sections:

@@ -20,7 +20,6 @@ from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.promotion import put_back
 from airflow_sitemaps.pipeline.report import Swept
-from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.identity import STATE_ID, is_of_another
 from airflow_sitemaps.pipeline.state.repository import (
     GENERATIONS,
@@ -28,6 +27,7 @@ from airflow_sitemaps.pipeline.state.repository import (
     REPORTS,
     RUNS,
     ManifestVersion,
+    RefusedPutError,
     StateRepository,
     bounded_time,
     generation_key,

@@ -1,29 +1,135 @@
-"""The state area and its keys: manifest, earlier generations, plans, receipts, reports and bodies."""
+"""The state area and its keys: manifest, generations, plans, receipts, reports and bodies; and puts with a definite outcome."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.errors import ConfigurationError, IncompleteError, InvalidSitemapError, StoreContentError
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
-from airflow_sitemaps.ports import Create, Overwrite, Update
+from airflow_sitemaps.errors import (
+    ConfigurationError,
+    IncompleteError,
+    InvalidSitemapError,
+    StoreContentError,
+    StoreError,
+)
+from airflow_sitemaps.ports import Create, Overwrite, PutOutcomeError, Update
 from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import codec
+from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.ports import Clock, ObjectStore
+    from airflow_sitemaps.ports import Clock, Headers, ObjectInfo, ObjectStore, PutMode
+    from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile
     from airflow_sitemaps.shards.plan import Plan
-    from airflow_sitemaps.shards.receipt import Receipt
+
+
+# ------------------------------------------------------------ conditional puts
+
+
+log = logging.getLogger(__name__)
+
+WRITE_ID: Final = "write-id"
+"""Metadata key that identifies one write."""
+
+JSON: Final = "application/json"
+NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
+
+ATTEMPTS: Final = 4
+"""Maximum number of puts of one object, the first included."""
+
+# No pause: the client of the store has paused between its own attempts.
+_put_repeatedly: Final = repeated(PutOutcomeError, attempts=ATTEMPTS, pause_s=0, longest_pause_s=0, log=log)
+
+
+class RefusedPutError(StoreError):
+    """The store refused the condition, and the present object is from another write.
+
+    It is a ``StoreError``, because a store may refuse a condition that holds. A caller that expects no concurrent
+    writer does not catch it, and the task is retried.
+    """
+
+
+def put_verified(
+    objects: ObjectStore,
+    key: str,
+    body: bytes,
+    *,
+    mode: PutMode,
+    write_id: str,
+    content_type: str = JSON,
+    cache_control: str | None = None,
+    metadata: Mapping[str, str] = NO_METADATA,
+) -> str:
+    """Put an object, verify the outcome, and return the etag. The write id is added to the metadata.
+
+    Trying again is safe: every try has the same condition, bytes and write id. Raises ``RefusedPutError`` if another
+    write's object has the key, or the object to replace is missing.
+    """
+    metadata = {**metadata, WRITE_ID: write_id}
+    put = partial(
+        objects.put, key, body, mode=mode, metadata=metadata, content_type=content_type, cache_control=cache_control
+    )
+    return _resolve_outcome(objects, key, write_id, put)
+
+
+def copy_verified(
+    objects: ObjectStore,
+    key: str,
+    source: ObjectStore,
+    info: ObjectInfo,
+    *,
+    mode: PutMode,
+    write_id: str,
+    **headers: Unpack[Headers],
+) -> str:
+    """Copy an object within the store like ``put_verified``. It is also refused if the source object changed."""
+    headers["metadata"] = {**headers["metadata"], WRITE_ID: write_id}
+    return _resolve_outcome(objects, key, write_id, lambda: objects.copy(source, info, key, mode=mode, **headers))
+
+
+def _resolve_outcome(objects: ObjectStore, key: str, write_id: str, put: Callable[[], str]) -> str:
+    """Put and return the etag; if the answer is unclear, read the object back to determine the outcome."""
+
+    def put_once() -> str:
+        try:
+            return put()
+        except PutOutcomeError as problem:
+            present = objects.head(key)
+            if present is not None and present.metadata.get(WRITE_ID) == write_id:
+                log.info(
+                    "%s: the response to a put was lost or unclear, but the object was written (%s)",
+                    objects.url(key),
+                    problem,
+                )
+                return present.etag
+            if problem.definite:
+                raise RefusedPutError(f"{objects.url(key)}: {problem}") from problem
+            raise
+
+    try:
+        return _put_repeatedly(put_once)
+    except PutOutcomeError as problem:
+        raise StoreError(
+            f"{objects.url(key)}: outcome unknown after {ATTEMPTS} puts, and the object read back is not from this "
+            f"write ({problem}). Run this task again when the store responds."
+        ) from problem
+
+
+# ------------------------------------------------------------ the area
+
 
 MANIFEST: Final = "manifest.json.gz"
 GZIP: Final = "application/gzip"
@@ -31,8 +137,6 @@ RUNS: Final = "runs/"
 KNOWN: Final = "known/"
 REPORTS: Final = "reports/"
 GENERATIONS: Final = "generations/"
-
-log = logging.getLogger(__name__)
 
 
 CLOCK_TOLERANCE: Final = timedelta(minutes=5)

@@ -1,1 +1,176 @@
-"""What the pages show of a sitemap and its runs."""
+"""The data of the pages: the report as all show it, usage of limits, broken rules and files. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
+
+from pydantic import BeforeValidator
+
+from airflow_sitemaps.pipeline.report import Report
+from airflow_sitemaps.plugin.dag_runs import TaskState
+from airflow_sitemaps.plugin.events import SectionSettings
+from airflow_sitemaps.plugin.readings import (
+    ForeignModel,
+    Moment,
+    StrictModel,
+    Text,
+    Whole,
+    attributes,
+    integer,
+    items,
+    mapping,
+)
+from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol.rules import RULES
+
+if TYPE_CHECKING:
+    PublishedReport = Report
+
+
+LONG_AGO: Final = datetime.min.replace(tzinfo=timezone.utc)
+
+
+class FailedCheck(ForeignModel):
+    """A check that failed ``count`` times in one place."""
+
+    severity: Annotated[
+        Literal["error", "warning"], BeforeValidator(lambda value: "error" if value == "error" else "warning")
+    ] = "warning"
+    rule: Text = ""
+    where: Text = ""
+    message: Text = ""
+    count: Annotated[int, BeforeValidator(lambda value: max(1, integer(value)))] = 1
+
+
+CLOCKS: Final = timedelta(seconds=5)
+"""How far a worker's clock, which gives a task's start, may be behind that of the API server, which gives an event's time."""
+
+
+class VerificationRun(ForeignModel):
+    """One run of a verification task.
+
+    Numbers are None if the task pushed none. ``failures`` are the first ones.
+    """
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    state: str
+    start: Moment | None
+    end: Moment | None
+    files: Whole | None = None
+    urls: Whole | None = None
+    errors: Whole = 0
+    warnings: Whole = 0
+    failures: Annotated[
+        list[FailedCheck], BeforeValidator(lambda value: [FailedCheck.read(mapping(each)) for each in items(value)])
+    ] = []
+
+    @classmethod
+    def of(cls, task: TaskState, pushed: object) -> VerificationRun:
+        """Return the run of a verification task, with the numbers that it pushed."""
+        run = cls.read(pushed, **attributes(task, "dag_id", "run_id", "task_id", "state", "start", "end"))
+        return cast("VerificationRun", run)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the verification reported a broken rule of the protocol, or files that differ from the manifest."""
+        return self.state == "failed" and self.errors > 0
+
+    def is_of(self, published_at: datetime) -> bool:
+        """Return whether the verification read what was published at a given time, or later."""
+        began = self.start or self.end
+        return began is not None and began + CLOCKS >= published_at
+
+
+def newest_ended(tasks: Iterable[TaskState], *, passed: bool = False) -> TaskState | None:
+    """Return the verification task that ended last, or None. Skipped tasks and tasks without an end do not count."""
+    states = {"success"} if passed else {"success", "failed"}
+    ended = [task for task in tasks if task.kind == "verify" and task.state in states]
+    return max(ended, key=lambda task: task.end or LONG_AGO, default=None)
+
+
+class Issue(StrictModel):
+    """Rows of a section that broke a rule: ``text`` is the rule's, ``result`` the effect on the rows."""
+
+    section: str
+    rule: str
+    text: str
+    result: str
+    rows: int
+    samples: list[str]
+
+
+def issues_of(report: Report, settings: Mapping[str, SectionSettings]) -> list[Issue]:
+    """Return the rows that broke a rule, by section and rule. Rows past their age are no issue."""
+    return [
+        Issue(
+            section=name,
+            rule=rule,
+            text=RULES[rule].text if rule in RULES else "",
+            result=settings.get(name, SectionSettings())
+            .effect_of(rule, dropped=rule in section.rows_dropped)
+            .value.capitalize(),
+            rows=section.rows_dropped.get(rule, 0) + section.fields_fixed.get(rule, 0),
+            samples=list(section.samples.get(rule, ())),
+        )
+        for name, section in report.sections.items()
+        for rule in {**section.rows_dropped, **section.fields_fixed}
+    ]
+
+
+ISSUE_COLUMNS = ("section", "rule", "text", "result", "rows", "sample")
+
+
+def issue_rows(issues: Sequence[Issue]) -> list[dict[str, object]]:
+    """Return the lines of the export: one for each sample, or one for a rule without samples."""
+    return [{**issue.model_dump(), "sample": sample} for issue in issues for sample in issue.samples or [""]]
+
+
+class Gauge(StrictModel):
+    """Usage of one limit, in ``unit``."""
+
+    name: str
+    used: int
+    limit: int
+    unit: str
+    source: str
+    next_step: str = ""
+    warns: bool = False
+    limit_note: str = ""
+
+
+def gauges(report: Report, settings: Mapping[str, SectionSettings]) -> list[Gauge]:
+    """Return the usage of each limit of the protocol that the report contains."""
+    totals = [section.shards.total for section in report.sections.values()]
+    per_section = len(report.index_urls) > 1 and totals
+    usage = [
+        Gauge(
+            name="Files in the largest index" if per_section else "Files in the index",
+            used=max(totals) if per_section else report.shards.total,
+            limit=CURRENT.max_sitemaps,
+            unit="files",
+            source="sitemaps.org: an index lists at most 50,000 sitemaps.",
+            next_step="When the index is full, another index file is added: list it in robots.txt (airflow-sitemaps robots). "
+            'Larger shards, or index="per_section", postpone that.',
+            warns=True,
+        )
+    ]
+    note = "Average over the section's files"
+    for name, section in report.sections.items():
+        total = section.shards.total
+        if not total:
+            continue
+        source = "ShardPolicy(max_urls=…); sitemaps.org allows 50,000 URLs per file. Full files are intended."
+        limit, used = settings.get(name, SectionSettings()).max_urls, round(section.urls / total)
+        usage.append(
+            Gauge(name=f"{name}: URLs per file", used=used, limit=limit, unit="URLs", source=source, limit_note=note)
+        )
+        source = "sitemaps.org: a file has at most 52,428,800 bytes, uncompressed."
+        limit, used = CURRENT.max_byte_size, round(section.xml_bytes / total)
+        usage.append(
+            Gauge(name=f"{name}: size per file", used=used, limit=limit, unit="bytes", source=source, limit_note=note)
+        )
+    return usage

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
 
-from airflow_sitemaps.operators.facts import FAILED
+from airflow_sitemaps.operators import FAILED
 from airflow_sitemaps.plugin import dag_runs
 from airflow_sitemaps.plugin.dag_profiles import AssetTasks
 from airflow_sitemaps.plugin.dag_runs import RETURNED, Pushed, TaskState

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.errors import PartlyPublishedError, RequestError
-from airflow_sitemaps.operators.facts import FAILED, QUESTIONS, REFUSED, SECTIONS, UNCHANGED
+from airflow_sitemaps.operators import FAILED, QUESTIONS, REFUSED, SECTIONS, UNCHANGED
 from airflow_sitemaps.operators.plan import PLAN_KEY
 from airflow_sitemaps.plugin import dag_runs
 from airflow_sitemaps.plugin.dag_profiles import TaskKey

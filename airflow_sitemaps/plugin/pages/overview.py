@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.assets import FRESHNESS_KEY, STORE_KEY
-from airflow_sitemaps.operators.facts import UNCHANGED, VERIFIED
+from airflow_sitemaps.operators import UNCHANGED, VERIFIED
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.plugin import dag_runs, events
 from airflow_sitemaps.plugin.dag_profiles import (
@@ -28,8 +28,7 @@ from airflow_sitemaps.plugin.dag_profiles import (
 )
 from airflow_sitemaps.plugin.dag_runs import Pushed, RunKey, RunState, TaskState
 from airflow_sitemaps.plugin.events import NO_REPORT, AssetName, Event, RunSummary, StoreFacts
-from airflow_sitemaps.plugin.pages import outcomes
-from airflow_sitemaps.plugin.pages.findings import LONG_AGO, VerificationRun, newest_ended
+from airflow_sitemaps.plugin.pages import LONG_AGO, VerificationRun, newest_ended, outcomes
 from airflow_sitemaps.plugin.pages.outcomes import RecentRuns, RunOutcome
 from airflow_sitemaps.plugin.pages.problems import Problem, is_warned, problems
 from airflow_sitemaps.plugin.pages.verdict import (

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from airflow_sitemaps.pipeline.report import Report, SectionReport
 from airflow_sitemaps.plugin.events import SectionSettings
-from airflow_sitemaps.plugin.pages.findings import gauges
+from airflow_sitemaps.plugin.pages import gauges
 from airflow_sitemaps.plugin.pages.outcomes import LINKS, AskingRun, FailedTask, RunOutcome
 from airflow_sitemaps.plugin.pages.verdict import Snapshot, check_of
 from airflow_sitemaps.plugin.readings import StrictModel, attributes
@@ -121,7 +121,6 @@ def _refused(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> P
 
 
 def _of_run(outcome: RunOutcome, **fields: Any) -> Problem:
-    """Return a problem with links to the run and its failed tasks."""
     return Problem(**attributes(outcome.run, "dag_id", "run_id"), failed_tasks=outcome.failed_tasks[:LINKS], **fields)
 
 

@@ -10,13 +10,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
 
-from airflow_sitemaps.operators.facts import FAILED, PLAN_FACTS, REFUSED, VERIFIED, WRITTEN
+from airflow_sitemaps.operators import FAILED, PLAN_FACTS, REFUSED, VERIFIED, WRITTEN
 from airflow_sitemaps.plugin import dag_runs, events
 from airflow_sitemaps.plugin.dag_profiles import KINDS, TaskKey
 from airflow_sitemaps.plugin.dag_runs import ENDED, RETURNED, RunKey, RunState, TaskState
 from airflow_sitemaps.plugin.events import Event, RunSummary
-from airflow_sitemaps.plugin.pages import outcomes
-from airflow_sitemaps.plugin.pages.findings import Issue, PublishedReport, VerificationRun, issues_of
+from airflow_sitemaps.plugin.pages import Issue, PublishedReport, VerificationRun, issues_of, outcomes
 from airflow_sitemaps.plugin.pages.outcomes import LINKS, FailedTask, PushedRefusal, RecentRuns, XComRow, refusals_of
 from airflow_sitemaps.plugin.pages.overview import Overview
 from airflow_sitemaps.plugin.readings import (

@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from airflow_sitemaps.plugin.dag_profiles import DagState
 from airflow_sitemaps.plugin.events import SectionSettings
+from airflow_sitemaps.plugin.pages import Gauge, Issue, PublishedReport, VerificationRun, gauges, issues_of
 from airflow_sitemaps.plugin.pages.actions import AvailableAction, actions_of
-from airflow_sitemaps.plugin.pages.findings import Gauge, Issue, PublishedReport, VerificationRun, gauges, issues_of
 from airflow_sitemaps.plugin.pages.outcomes import Activity
 from airflow_sitemaps.plugin.pages.overview import RUNS_IN_LINE, Overview
 from airflow_sitemaps.plugin.pages.problems import Problem, is_warned

@@ -16,7 +16,7 @@ from airflow_sitemaps.pipeline.report import Report, SectionReport
 from airflow_sitemaps.plugin.dag_profiles import DagState
 from airflow_sitemaps.plugin.dag_runs import RunState
 from airflow_sitemaps.plugin.events import RunSummary, SectionSettings
-from airflow_sitemaps.plugin.pages.findings import VerificationRun
+from airflow_sitemaps.plugin.pages import VerificationRun
 from airflow_sitemaps.plugin.pages.outcomes import GOOD, WORST, Activity, RunOutcome
 from airflow_sitemaps.plugin.readings import Moment, StrictModel, moment_of
 from airflow_sitemaps.plugin.state_reader import StoreState

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.columnar.arrow import (
+from airflow_sitemaps.protocol.columnar import (
     RowKeys,
     any_true,
     as_texts,
@@ -169,7 +169,6 @@ def _clean_extensions(work: _Work, context: RowContext, tally: Tally) -> None:
 
 
 def _drop_too_large(work: _Work, context: RowContext, tally: Tally) -> None:
-    """Drop entries that are too large for a file of their own."""
     cleaned = work.cleaned
     room = context.limits.max_byte_size - len(header(NAMESPACES)) - len(FOOTER)
     longest = 6 * (pc.max(pc.binary_length(cleaned.loc)).as_py() or 0)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol.columnar.arrow import value_bytes, value_view
+from airflow_sitemaps.protocol.columnar import value_bytes, value_view
 from airflow_sitemaps.protocol.columnar.lastmod import DAY_S, Lastmods, value_of
 from airflow_sitemaps.protocol.markup import EXTENSION_MARKS, NAMESPACES
 

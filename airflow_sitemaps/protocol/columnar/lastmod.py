@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.columnar.arrow import (
+from airflow_sitemaps.protocol.columnar import (
     RowKeys,
     any_true,
     as_texts,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol.columnar.arrow import (
+from airflow_sitemaps.protocol.columnar import (
     RowKeys,
     any_true,
     as_texts,

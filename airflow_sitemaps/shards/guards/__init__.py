@@ -12,7 +12,7 @@ from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, RequestError
 from airflow_sitemaps.protocol.rules import CHECKS
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.schema import Number
+from airflow_sitemaps.shards import Number
 
 if TYPE_CHECKING:
     from airflow_sitemaps.http.page_judge import Site

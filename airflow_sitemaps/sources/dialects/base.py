@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from airflow_sitemaps.shards.ranges import Key, KeyPart
-    from airflow_sitemaps.sources.queries.relation import Relation
+    from airflow_sitemaps.sources.queries import Relation
     from airflow_sitemaps.sources.user_texts import NamePart
 
 EXACT_DOUBLES: Final = 1 << 53

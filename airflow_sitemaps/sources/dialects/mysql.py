@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sources.driver import Binds
-    from airflow_sitemaps.sources.queries.relation import Relation
+    from airflow_sitemaps.sources.queries import Relation
 
 
 class MySQL(Dialect):

@@ -17,8 +17,8 @@ from airflow_sitemaps.sources.user_texts import name_parts
 
 if TYPE_CHECKING:
     from airflow_sitemaps.shards.ranges import Key
+    from airflow_sitemaps.sources.queries import Relation
     from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader
-    from airflow_sitemaps.sources.queries.relation import Relation
 
 FIXED_WIDTH = frozenset({Kind.INTEGER, Kind.UUID, Kind.TIMESTAMP, Kind.ZONED, Kind.DATE})
 """Kinds whose arrays ``width_bucket`` searches in steps of equal length. It must walk arrays of texts and decimals."""

@@ -16,7 +16,7 @@ from airflow_sitemaps.sources.user_texts import name_parts
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sources.driver import Binds
-    from airflow_sitemaps.sources.queries.relation import Relation
+    from airflow_sitemaps.sources.queries import Relation
 
 VALUE_KINDS = {"integer": Kind.INTEGER, "real": Kind.NUMBER, "text": Kind.TEXT, "blob": Kind.BINARY}
 

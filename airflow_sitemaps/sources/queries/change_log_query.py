@@ -28,9 +28,9 @@ from airflow_sitemaps.sources.change_log import (
 )
 from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Column, Kind
 from airflow_sitemaps.sources.driver import Binds, guarded, is_passing
+from airflow_sitemaps.sources.queries import Relation, one_statement
 from airflow_sitemaps.sources.queries.boundaries import canonical, places_of
 from airflow_sitemaps.sources.queries.context import QueryContext, columns_of
-from airflow_sitemaps.sources.queries.relation import Relation, one_statement
 from airflow_sitemaps.sources.row_values import array_of
 from airflow_sitemaps.sources.user_texts import NamePart, name_parts, written_name
 

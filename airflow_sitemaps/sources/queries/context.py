@@ -15,13 +15,12 @@ from sqlalchemy import exc
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.lastmod import to_utc
 from airflow_sitemaps.shards.ranges import PATIENT
-from airflow_sitemaps.sources import row_values
+from airflow_sitemaps.sources import queries, row_values
 from airflow_sitemaps.sources.columns import NUMBERS, Column, ColumnMapping, Kind, Output
 from airflow_sitemaps.sources.dialects.value_sql import ascending
 from airflow_sitemaps.sources.driver import is_passing
-from airflow_sitemaps.sources.queries import groups
+from airflow_sitemaps.sources.queries import Relation
 from airflow_sitemaps.sources.queries.key_spans import KeySpan, bucket_number, span_condition
-from airflow_sitemaps.sources.queries.relation import Relation
 from airflow_sitemaps.sources.user_texts import name_parts, nearest
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ class QueryContext:
         for name, column in self.mapping.fields:
             columns[name] = self._moments(raw[name], column) if name == "lastmod" else raw[name]
         if self.grouped:
-            columns["alternates"] = groups.alternates(raw["alternates"], columns["loc"], self.location)
+            columns["alternates"] = queries.alternates(raw["alternates"], columns["loc"], self.location)
         return pa.RecordBatch.from_pydict(columns)
 
     def _moments(self, values: pa.Array, column: Column) -> pa.Array:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey, cut, total
 from airflow_sitemaps.sources.columns import NUMBERS, Kind
-from airflow_sitemaps.sources.queries import boundaries, survey
-from airflow_sitemaps.sources.queries.relation import CHANGING, Relation, free_names, relation_of
+from airflow_sitemaps.sources.queries import CHANGING, Relation, boundaries, free_names, relation_of, survey
 from airflow_sitemaps.sources.row_values import LocMapping
 
 if TYPE_CHECKING:

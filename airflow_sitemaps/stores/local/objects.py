@@ -62,11 +62,9 @@ class LocalObjects:
     needs_locks: bool = True
 
     def url(self, key: str) -> str:
-        """Return the address of an object, for messages."""
         return str(self.root / key)
 
     def get(self, key: str) -> StoredObject | None:
-        """Read an object, or return None if it does not exist."""
         path = self._path(key)
         with explained("read", path):
             return self._read(key, path, keep=True)

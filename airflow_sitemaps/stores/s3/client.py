@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from airflow_sitemaps.stores.cloud import ARCHIVED, NO_CREDENTIALS, CloudFailure, Connections
+from airflow_sitemaps.stores.bucket import ARCHIVED, NO_CREDENTIALS, CloudFailure, Connections
 
 POOL: Final = 64
 """Number of connections that stay open: more than the threads that promote at the same time."""

@@ -14,8 +14,7 @@ from urllib3.exceptions import HTTPError
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.bucket import BucketAddress, bare_etag, plain_type, redacted
-from airflow_sitemaps.stores.cloud import Missing, calling
+from airflow_sitemaps.stores.bucket import BucketAddress, Missing, bare_etag, calling, plain_type, redacted
 from airflow_sitemaps.stores.s3.client import S3Connection, answer_of, bound_of, connections, failure_of
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 from airflow_sitemaps.waits import repeated
@@ -55,11 +54,9 @@ class S3Objects:
         return f"{self.connection.endpoint}/{self.address.bucket}"
 
     def url(self, key: str) -> str:
-        """Return the address of an object, for messages."""
         return self.address.url + key
 
     def get(self, key: str) -> StoredObject | None:
-        """Read an object, or return None if it does not exist."""
         read = repeated(
             _BrokenOffError, attempts=READS, pause_s=READ_PAUSE_S, longest_pause_s=LONGEST_READ_PAUSE_S, log=log
         )
@@ -78,14 +75,12 @@ class S3Objects:
         return StoredObject(info=_info(key, answer, len(body)), body=body)
 
     def head(self, key: str) -> ObjectInfo | None:
-        """Read the info of an object, or return None if it does not exist."""
         with suppress(Missing), self._calling("HeadObject", key):
             answer = self.connection.client.head_object(**self._request(key))
             return _info(key, answer, int(answer["ContentLength"]))
         return None
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
-        """Write an object under a condition, and return its etag."""
         request = self._request(key) | self._headers(key, headers) | {"Body": bytes(body)}
         if self.look_first and not isinstance(mode, Overwrite):
             self._look_first(key, mode)
