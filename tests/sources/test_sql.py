@@ -265,6 +265,9 @@ def test_a_semicolon_in_a_text_with_an_escaped_quote_ends_nothing() -> None:
     assert one_statement(r"SELECT 'it\'s; ok' AS a FROM t; -- x", "query=") == r"SELECT 'it\'s; ok' AS a FROM t"
     for query in ("SELECT a FROM t; # all of them", "SELECT a # a; b\nFROM t"):
         assert one_statement(query, "query=") == query.partition("; # all")[0]
+    for banner in ("#" * 60, "-" * 60, "/* */ " * 30):  # a pattern that may split it in many ways takes hours
+        with pytest.raises(SourceConfigurationError, match="several statements"):
+            one_statement(f"SELECT 1;\n{banner}\nSELECT 2", "query=")
     assert one_statement("SELECT $$; ' $$ FROM t;", "query=") == "SELECT $$; ' $$ FROM t"
 
 

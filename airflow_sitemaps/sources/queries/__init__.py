@@ -27,7 +27,7 @@ QUOTES: Final = tuple(
     re.compile(text + OTHERS, re.DOTALL) for text in (r"'(?:[^']|'')*'", ESCAPING, rf"{ESCAPING}|\#[^\n]*")
 )
 """Texts, names and comments, in which a semicolon ends nothing. In MySQL a backslash escapes a quote, and # begins a comment."""
-NOTHING: Final = re.compile(r"(?:[\s;]|(?:--|\#)[^\n]*|/\*.*?\*/)*", re.DOTALL)
+NOTHING: Final = re.compile(r"(?:[\s;]|(?:--|\#)[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*\*/)*")
 ARRAY_BEFORE: Final = re.compile(r"\b(any|all|some|unnest)\s*\(\s*$", re.IGNORECASE)
 """The text before a list that the database reads as an array, not as the right side of ``IN``."""
 
