@@ -122,7 +122,7 @@ def decompress(data: bytes, *, max_byte_size: int, limit: int | None = None) -> 
         part, end = _member(data, end, room, max_byte_size, limit)
         parts.append(part)
         room -= len(part)
-    if rest := data[end:].strip(b"\x00"):
+    if (rest := data[end:]).strip(b"\x00"):
         raise InvalidSitemapError(
             f"damaged gzip: {len(rest):,} bytes after the compressed data are not gzip; write the file again"
         )

@@ -79,7 +79,7 @@ def literal(statement: Statement, dialect: sa.Dialect, text_literal: Callable[[s
         if isinstance(value, str):
             return text_literal(value)
         clause: sa.ColumnElement[Any] = sa.literal(value)
-        if isinstance(value, (float, Decimal)) and not isfinite(value):
+        if isinstance(value, (float, Decimal)) and not isfinite(value) and dialect.name in TYPED:
             clause = sa.cast(sa.literal(str(value)), sa.Double())
         if isinstance(value, date) and dialect.name in TYPED:
             clause = sa.cast(clause, sa.DateTime(timezone=True) if getattr(value, "tzinfo", None) else clause.type)

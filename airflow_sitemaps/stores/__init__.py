@@ -52,7 +52,7 @@ def registered(scheme: str) -> EntryPoint | None:
 def open_area(url: str, conn_id: str | None) -> ObjectStore:
     """Open an area of a store for reading. Nothing is created. ``conn_id`` None: the credentials of the machine."""
     if (entry := registered(scheme_of(url))) is None:
-        schemes = sorted({*_OWN, *(each.name.lower() for each in entry_points(group=GROUP))})
+        schemes = sorted({*_OWN} - {"https"} | {*(each.name.lower() for each in entry_points(group=GROUP))})
         raise ConfigurationError(
             f"{url!r}: no store has the scheme {scheme_of(url)!r}. The schemes are {', '.join(schemes)}; install "
             f"the distribution that registers it in the entry points {GROUP!r}"

@@ -297,7 +297,7 @@ def null_keys(context: QueryContext, connection: sa.Connection) -> tuple[int, tu
     if not count:
         return 0, ()
     shown = [dialect.emit_raw(column) for column in context.mapping.loc]
-    absent = [f"CASE WHEN {dialect.column(column)} IS NULL THEN 1 ELSE 0 END" for column in key]
+    absent = [f"CASE WHEN {dialect.null_sql.format(dialect.column(column))} THEN 1 ELSE 0 END" for column in key]
     statement = context.relation.binds().statement(
         f"SELECT {', '.join([*shown, *absent])} FROM {context.from_item} WHERE {_has_null_key(context)}"
         f"{dialect.limit(NULL_SAMPLES, ordered=False)}"

@@ -68,7 +68,7 @@ class LocalStore(StoreSettings):
             if not isinstance(self.state_dir, (str, os.PathLike)):
                 raise ConfigurationError(f"{where}: state_dir={self.state_dir!r} must be a folder")
             with suppress(RuntimeError):  # an unknown home folder: ``open`` says so
-                self.path.expanduser()
+                _ = self.path.expanduser(), self.state_folder
                 self.folders()
         check_mode("file_mode", self.file_mode, required=0o600, where=where)
         check_mode("dir_mode", self.dir_mode, required=0o700, where=where)

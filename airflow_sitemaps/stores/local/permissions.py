@@ -140,7 +140,9 @@ def explained(verb: str, path: Path, byte_size: int | None = None) -> Iterator[N
     except OSError as e:
         raise _translated(e, verb, path, byte_size) from e
     except RuntimeError as e:  # of pathlib: a symlink that loops (before Python 3.13), or no home folder
-        raise ConfigurationError(f"{verb} {path}: {e}. Correct the path, or the link") from e
+        if type(e) is not RuntimeError:
+            raise
+        raise ConfigurationError(f"{verb} {path}: {str(e).rstrip('.')}. Correct the path, or the link") from e
 
 
 def _translated(e: OSError, verb: str, path: Path, byte_size: int | None) -> StoreError | ConfigurationError:
