@@ -91,7 +91,7 @@ def of_report(report: Mapping[str, Any], link: str = "") -> SitemapMessage:
 
 
 def of_refusal(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMessage:
-    """Return the message of a run that guards refused, by the facts of ``operators.facts.refusal_facts``."""
+    """Return the message of a run that guards refused, by the facts of ``operators.refusal_facts``."""
     refusals = list(facts.get("refusals", ()))
     reasons = [str(refusal.get("message", "")) for refusal in refusals] or [str(facts.get("message", ""))]
     permits = [str(refusal["permit"]) for refusal in refusals if refusal.get("permit")]
@@ -100,7 +100,7 @@ def of_refusal(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMe
 
 
 def of_partial(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMessage:
-    """Return the message of a run that could not publish all sections, by the facts of ``operators.facts.failure_facts``."""
+    """Return the message of a run that could not publish all sections, by the facts of ``operators.failure_facts``."""
     sections = list(facts.get("sections", ()))
     names = dict.fromkeys(str(section.get("section", "")) for section in sections)
     permits = [str(permit) for section in sections for permit in section.get("permits", ())]
@@ -141,7 +141,7 @@ def of_error(name: str, error: BaseException | str | None, link: str = "") -> Si
 
 
 def of_failure_facts(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMessage:
-    """Return the message of a failure or a refusal that a task stored in XCom, by the facts of ``operators.facts``."""
+    """Return the message of a failure or a refusal that a task stored in XCom, by the facts of ``airflow_sitemaps.operators``."""
     if facts.get("stale"):
         return of_stale_index(name, facts["stale"], str(facts.get("limit", "")), link)
     if "refusals" in facts:
