@@ -112,6 +112,8 @@ def without_fingerprints(rows: pa.Table) -> pa.Table:
 
 
 # ------------------------------------------------------------ observed dates
+# The date is computed before its entry is rendered. Whether the rows changed between plan and reading is known only when the
+# range is read to its end; the run's dates of such a range are then moved by ``not_before``. The entries keep their length.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

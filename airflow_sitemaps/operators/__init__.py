@@ -1,6 +1,7 @@
-"""XCom values that tasks push for the pages in Airflow's UI, because the API server may be unable to read the store.
+"""Airflow operators, and the XCom values that their tasks push for the pages in Airflow's UI.
 
-They are small for a sitemap of any size: numbers by section, URLs only as samples in messages, and only the first items of long lists.
+The API server may be unable to read the store. The values are small for a sitemap of any size: numbers by section, URLs only as
+samples in messages, and only the first items of long lists.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from airflow_sitemaps.pipeline.earlier_parts import PARQUET, PART_SUFFIX, Earlie
 from airflow_sitemaps.pipeline.request import OpenSitemap, row_context_of
 from airflow_sitemaps.pipeline.state.identity import check_unchanged
 from airflow_sitemaps.pipeline.state.repository import GZIP, put_verified, run_directory
-from airflow_sitemaps.ports import Create
+from airflow_sitemaps.ports import Create, Source
 from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
 from airflow_sitemaps.protocol.lastmod import next_second
 from airflow_sitemaps.shards.codec import Receipt, StagedShard
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_sitemaps.ledger.join import Judged, RangeLedger
-    from airflow_sitemaps.ports import Source
     from airflow_sitemaps.shards.stream import ShardFile, ShardStream
     from airflow_sitemaps.sitemap import Section
 

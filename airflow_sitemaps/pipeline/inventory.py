@@ -14,12 +14,11 @@ from airflow_sitemaps.pipeline.concurrency import THREADS, mapped
 from airflow_sitemaps.pipeline.earlier_parts import PARQUET, PART_SUFFIX, read_part
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.state.repository import StateRepository, put_verified
-from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.ports import Clock, ObjectStore, Overwrite
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_sitemaps.ports import Clock, ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest, Shard
     from airflow_sitemaps.sitemap import Sitemap
 

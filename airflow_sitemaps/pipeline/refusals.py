@@ -1,4 +1,9 @@
-"""What the guards refuse of a run, at its plan and at its commit, the permits that it may use, and the questions that it asks."""
+"""What the guards refuse of a run, at its plan and at its commit, the permits that it may use, and the questions that it asks.
+
+The manifest records the last question of each section. Whatever changes it replaces the manifest: the answer, a run that
+commits the section, a run that looks at the section and refuses nothing. So an answer never publishes a change whose
+question was closed.
+"""
 
 from __future__ import annotations
 

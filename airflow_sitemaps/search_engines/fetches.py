@@ -18,13 +18,12 @@ import msgspec
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.state.repository import StateRepository, put_verified
-from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.ports import ObjectStore, Overwrite, Requests
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME
 from airflow_sitemaps.quantities import counted, duration
 from airflow_sitemaps.shards import Decoder
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.ports import ObjectStore, Requests
     from airflow_sitemaps.search_engines.crawlers import Crawler
     from airflow_sitemaps.shards.manifest import Manifest
 

@@ -26,7 +26,7 @@ from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.inventory import inventory
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.state.repository import StateRepository, put_verified
-from airflow_sitemaps.ports import Create, Update
+from airflow_sitemaps.ports import Clock, Create, ObjectStore, StoreConfig, Update
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.search_engines.index_status import (
     AREA,
@@ -46,7 +46,6 @@ from airflow_sitemaps.web_services import Metered, NotAcceptedError, Quota, Send
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_sitemaps.ports import Clock, ObjectStore, StoreConfig
     from airflow_sitemaps.search_engines.bing_webmaster import BingInspector
     from airflow_sitemaps.search_engines.searchconsole import GoogleInspector
     from airflow_sitemaps.sitemap import Sitemap

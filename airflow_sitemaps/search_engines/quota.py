@@ -10,17 +10,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from airflow_sitemaps.pipeline.state.repository import RefusedPutError, put_verified
-from airflow_sitemaps.ports import Create, Update
+from airflow_sitemaps.ports import Clock, Create, ObjectStore, Update
 from airflow_sitemaps.shards import Decoder
 from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError, Quota
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.ports import Clock, ObjectStore
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Types of persisted fields, with the limits that decoding checks, and decoders that threads share.
+"""Key ranges, digests, the manifest, and the pure functions that decide what a run writes; here, the types of persisted fields.
 
 A program that can write to the state area controls the published files. Even so, a damaged or forged object must cause
 an error, not a write to another place, an endless loop, or a TypeError in the middle of a promotion. msgspec reads

@@ -16,7 +16,7 @@ import pyarrow as pa
 from sqlalchemy import exc
 
 from airflow_sitemaps.errors import RefusedError, SourceConfigurationError, SourceError
-from airflow_sitemaps.ports import SiblingSurvey
+from airflow_sitemaps.ports import ChangeReading, Duplicate, SiblingSurvey, SourceConfig
 from airflow_sitemaps.quantities import size
 from airflow_sitemaps.sources.driver import WAIT_BOUND, is_passing, labelled, redacted
 from airflow_sitemaps.sources.queries import Relation, boundaries, is_fixed, key_spans, siblings, survey
@@ -29,7 +29,6 @@ from airflow_sitemaps.waits import arriving, waiting
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from airflow_sitemaps.ports import ChangeReading, Duplicate, SourceConfig
     from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey
     from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
     from airflow_sitemaps.sources.queries.key_spans import KeySpan

@@ -233,7 +233,7 @@ class SqlSource(SourceSettings):
         return source
 
 
-# ------------------------------------------------------------ dbt's manifest
+# ------------------------------------------------------------ dbt's manifest (schemas.getdbt.com/dbt/manifest/v12.json)
 
 
 SCHEMA: Final = re.compile(r"/manifest/v(\d+)\.json$")

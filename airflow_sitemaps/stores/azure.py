@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, StoredObject, Update
+from airflow_sitemaps.ports import Create, Headers, ObjectInfo, ObjectStore, PutMode, Store, StoredObject, Update
 from airflow_sitemaps.stores.bucket import (
     ARCHIVED,
     BucketAddress,
@@ -29,7 +29,6 @@ from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, r
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from airflow_sitemaps.ports import Headers, ObjectStore, Store
 
 SCHEME: Final = "az://"
 ACCOUNT: Final = re.compile(r"(?:az|https)://([a-z0-9]{3,24}(?:\.[a-z0-9-]+)+)/(.*)", re.DOTALL)

@@ -8,17 +8,13 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, StoreError
-from airflow_sitemaps.ports import PutOutcomeError, Update
+from airflow_sitemaps.ports import PutMode, PutOutcomeError, Update
 from airflow_sitemaps.stores.settings import StoreSettings, checked_key, checked_prefix
 from airflow_sitemaps.waits import waiting
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.ports import PutMode
-
 
 BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
 PLAIN_TYPES: Final = {

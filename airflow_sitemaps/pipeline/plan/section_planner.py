@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import rows_of_body
-from airflow_sitemaps.pipeline.plan.surveys import Narrowed, PartialSurvey, key_change, narrow
+from airflow_sitemaps.pipeline.plan.surveys import Narrowed, PartialSurvey, SharedSurveys, key_change, narrow
 from airflow_sitemaps.pipeline.publish import public_files
 from airflow_sitemaps.pipeline.state.identity import fingerprint, is_of_owner
 from airflow_sitemaps.protocol.lastmod import next_second
@@ -22,7 +22,6 @@ from airflow_sitemaps.shards.range_actions import DecisionContext, LayoutRange, 
 from airflow_sitemaps.shards.ranges import INTEGER, UNKNOWN, Digest, Key, KeyRange, Survey, cut, same_kinds, show
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.pipeline.plan.surveys import SharedSurveys
     from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import Source
     from airflow_sitemaps.shards.manifest import SectionManifest, Shard

@@ -1,4 +1,15 @@
-"""Surveys of a part: of the ranges that may have changed, and of the sections that read one table."""
+"""Surveys of a part: of the ranges that may have changed, and of the sections that read one table.
+
+Three things say what may have changed: the version of its table, its change log, and a watermark, for tables so large
+that a digest of all rows at every run is too expensive. Each is read before the survey, so a change that comes after it
+is found by the next run. ``shards.ranges.Known`` holds what the next run needs; it is committed with the digests.
+
+A run that publishes nothing has no commit. It stores its ``Known`` beside the manifest, which only saves work: if that
+record is lost, damaged or of another state of the section, the run uses the manifest's.
+
+By watermark, a run surveys the ranges in which a lastmod changed, the last range, and those of the other ranges whose
+last survey is oldest. It therefore finds deletes and silent updates within ``SLICES`` runs.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +27,15 @@ from msgspec import structs
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key, put_verified
-from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.ports import ChangeReading, Overwrite, SiblingSurvey, Source
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import Count, Decoder, Record
 from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, Known, Survey, fits_kinds, same_kinds
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import RunContext, SectionContext
-    from airflow_sitemaps.ports import ChangeReading, SiblingSurvey, Source
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan, RangeAction
-    from airflow_sitemaps.shards.ranges import KeyRange
     from airflow_sitemaps.sitemap import Section
 
 
@@ -290,7 +299,9 @@ def key_change(source: Source, section: SectionManifest) -> str:
     return "" if fits_kinds(boundaries, now) else f"the section's key changed: it is {', '.join(now)} now"
 
 
-# ------------------------------------------------------------ sections of one table
+# ------------------------------------------------------------ sections that differ by one equality, as ``locale = 'de'``
+# The first section whose ranges are all surveyed surveys those of its siblings too, in one scan; each takes its digests
+# when its turn comes.
 
 
 MOST_SUMS: Final = 500_000

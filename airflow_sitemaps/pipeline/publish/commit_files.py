@@ -21,7 +21,7 @@ from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.gone_urls import gone_urls, gone_urlset
 from airflow_sitemaps.pipeline.state.identity import STATE_ID, check_stamp, is_body
 from airflow_sitemaps.pipeline.state.repository import GZIP, bounded_time, put_verified, run_directory
-from airflow_sitemaps.ports import Create
+from airflow_sitemaps.ports import Create, ObjectInfo, Store
 from airflow_sitemaps.protocol import feeds, gzip, markup
 from airflow_sitemaps.protocol.entry import MAX_INDEXES
 from airflow_sitemaps.protocol.loc import origin_of
@@ -40,7 +40,6 @@ from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
-    from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.plan import SectionPlan
     from airflow_sitemaps.sitemap import Sitemap

@@ -19,7 +19,7 @@ from airflow_sitemaps.errors import ManifestError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import read_part
 from airflow_sitemaps.pipeline.state.repository import GZIP, put_verified, run_directory
-from airflow_sitemaps.ports import Create
+from airflow_sitemaps.ports import Create, ObjectStore
 from airflow_sitemaps.protocol import feeds
 from airflow_sitemaps.protocol.markup import escape
 from airflow_sitemaps.shards import codec
@@ -28,7 +28,6 @@ from airflow_sitemaps.shards.manifest import GoneRecord, LedgerPart, Manifest, S
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
-    from airflow_sitemaps.ports import ObjectStore
     from airflow_sitemaps.protocol.entry import Limits
     from airflow_sitemaps.shards.codec import Receipt, StagedShard
     from airflow_sitemaps.shards.plan import Plan, SectionPlan

@@ -37,13 +37,12 @@ from airflow_sitemaps.pipeline.state.repository import (
     copy_verified,
     put_verified,
 )
-from airflow_sitemaps.ports import Create, Update
+from airflow_sitemaps.ports import Create, ObjectInfo, Store, Update
 from airflow_sitemaps.shards.layout import address
 from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
-    from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile
 
 

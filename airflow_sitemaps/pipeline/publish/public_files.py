@@ -24,14 +24,13 @@ from airflow_sitemaps.shards import is_relative_path
 from airflow_sitemaps.shards.guards import Refusal, permitted
 from airflow_sitemaps.shards.guards.judgement import check_adoption
 from airflow_sitemaps.shards.layout import GONE, shard_names
-from airflow_sitemaps.shards.manifest import succeed
+from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard, succeed
 from airflow_sitemaps.shards.plan import Plan, Repair, SectionPlan
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.protocol.reader import ReadUrlset
-    from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
     from airflow_sitemaps.sitemap import Sitemap
 
 

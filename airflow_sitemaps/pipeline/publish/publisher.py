@@ -19,7 +19,7 @@ from airflow_sitemaps.pipeline.publish.sweep import lifetime, sweep
 from airflow_sitemaps.pipeline.refusals import check_open
 from airflow_sitemaps.pipeline.report import Swept
 from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner, check_unchanged
-from airflow_sitemaps.pipeline.state.repository import RefusedPutError
+from airflow_sitemaps.pipeline.state.repository import ManifestVersion, RefusedPutError, StateRepository
 from airflow_sitemaps.shards.commit import rebase, stale_sections
 from airflow_sitemaps.shards.guards import Refusal, refusal_text
 from airflow_sitemaps.shards.plan import Plan, SectionFailure, failures_of
@@ -27,7 +27,6 @@ from airflow_sitemaps.shards.plan import Plan, SectionFailure, failures_of
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.publish.new_pages import Canaries
     from airflow_sitemaps.pipeline.request import OpenSitemap
-    from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
     from airflow_sitemaps.ports import Clock, ObjectInfo
     from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.manifest import Manifest

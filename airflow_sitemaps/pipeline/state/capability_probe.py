@@ -15,14 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 from uuid import uuid4
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
-from airflow_sitemaps.ports import Create, Overwrite, PutMode, PutOutcomeError, Update
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.ports import ObjectInfo, ObjectStore, Store
+from airflow_sitemaps.ports import Create, ObjectInfo, ObjectStore, Overwrite, PutMode, PutOutcomeError, Store, Update
 
 log = logging.getLogger(__name__)
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 
 # ------------------------------------------------------------ conditional puts
+# After a put that did not report success, the object is read back and its write id compared. Without this check, a run would
+# conflict with its own write after a lost answer, or after a refusal that the client's own retry caused.
 
 
 log = logging.getLogger(__name__)

@@ -206,6 +206,12 @@ def _is_value(tokens: str) -> bool:
 
 
 # ------------------------------------------------------------ alternates from a grouping column
+# The database adds a column with the language and the parts of the ``loc`` of every member of a row's group. As an emitted
+# column it is part of the row hash: if a member's URL or language changes, or a member joins or leaves, the ranges of all
+# members are dirty. Zero and the empty text form no group, because tables use them for rows without one. A group of more
+# than ``MAX_MEMBERS`` rows most likely comes from the wrong column, a text of more than ``MAX_CHARACTERS`` holds something
+# else than URLs. Such rows are listed without alternates, so that memory and file sizes stay linear. The rule ``alternate``
+# counts these cases.
 
 
 COLUMN: Final = "sitemap_alternates"

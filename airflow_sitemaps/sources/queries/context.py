@@ -18,14 +18,13 @@ from airflow_sitemaps.shards.ranges import PATIENT
 from airflow_sitemaps.sources import queries, row_values
 from airflow_sitemaps.sources.columns import NUMBERS, Column, ColumnMapping, Kind, Output
 from airflow_sitemaps.sources.dialects.value_sql import ascending
-from airflow_sitemaps.sources.driver import is_passing
+from airflow_sitemaps.sources.driver import Statement, is_passing
 from airflow_sitemaps.sources.queries import Relation
 from airflow_sitemaps.sources.queries.key_spans import KeySpan, bucket_number, span_condition
 from airflow_sitemaps.sources.user_texts import name_parts, nearest
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sources.dialects.base import Dialect
-    from airflow_sitemaps.sources.driver import Statement
     from airflow_sitemaps.sources.row_values import LocMapping
 
 MICROS = pa.timestamp("us")

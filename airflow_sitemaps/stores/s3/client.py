@@ -149,7 +149,9 @@ def failure_of(call: str, error: Exception) -> CloudFailure:
     bucket = url.removeprefix("s3://").partition("/")[0]
     if "recursion depth" in str(error):
         advice = "The endpoint redirects: correct endpoint_url (https?) or region_name"
-    elif (name == "KeyError" and "ETag" in str(error)) or (operation == "ListObjectsV2" and status == 404 and code in ("", "404")):
+    elif (name == "KeyError" and "ETag" in str(error)) or (
+        operation == "ListObjectsV2" and status == 404 and code in ("", "404")
+    ):
         advice = "The answer is not one of S3, which names etags and missing buckets: correct endpoint_url"
     elif code in EXPIRED:
         again = "The credentials expired meanwhile; run again"
