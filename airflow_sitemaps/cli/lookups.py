@@ -241,10 +241,12 @@ def _area(address: str, conn_id: str | None) -> Iterator[ObjectStore]:
     if scheme_of(address) != FOLDER:
         yield open_area(address, conn_id or default_connection(address))
         return
+    if not address:
+        raise TargetError("ADDRESS '': give a folder or the address of a store")
     folder = Path(address.removeprefix("file://"))
     with explained("inspect", folder):
         folder = folder.expanduser()
-        is_folder = bool(address) and folder.is_dir()
+        is_folder = folder.is_dir()
     if not is_folder:
         raise ConfigurationError(f"{folder}: there is no such folder. Create it, or correct the path")
     try:

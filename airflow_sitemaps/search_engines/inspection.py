@@ -200,9 +200,12 @@ class _Run:
                 inside = [(n, loc) for n, loc in enumerate(part["loc"].to_pylist()) if self.inspector.homes(loc)]
                 ages = counted.setdefault(section, {})
                 ages[age] = ages.get(age, 0) + len(inside)
-                ranks = nsmallest(limit, (((order_of(loc) - cursor - 1) % (1 << 63), n) for n, loc in inside))
+                # No later section gives this one more than it would get now.
+                sizes = {name: sum(each.values()) for name, each in counted.items()}
+                most = shares(limit, {**sizes, section: limit})[section]
+                ranks = nsmallest(most, (((order_of(loc) - cursor - 1) % (1 << 63), n) for n, loc in inside))
                 best = [*drawn.get((section, age), ()), *_candidates(part, age, ranks)]
-                drawn[section, age] = nsmallest(limit, best, key=lambda candidate: candidate.rank)
+                drawn[section, age] = nsmallest(most, best, key=lambda candidate: candidate.rank)
         wanted = shares(limit, {section: sum(ages.values()) for section, ages in counted.items()})
         before = today.sections
         today.sections = {

@@ -93,7 +93,6 @@ def test_an_address_that_cannot_be_opened(tmp_path: Path, capfd: pytest.CaptureF
     for address, message in (
         ("oss://x/y", "no store has the scheme"),
         (str(tmp_path / "no"), "no such folder"),
-        ("", "no such folder"),
         (str(tmp_path / "loop"), "no such folder"),
         ("~no-such-user/maps", "ConfigurationError: inspect ~no-such-user/maps"),
         (str(tmp_path / ("x" * 300)), "cannot hold this name"),
@@ -101,6 +100,11 @@ def test_an_address_that_cannot_be_opened(tmp_path: Path, capfd: pytest.CaptureF
         assert main(["store-check", address]) == 1
         assert message in (said := capfd.readouterr().err)
         assert "Traceback" not in said
+
+
+def test_an_empty_address_is_wrong_use(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["store-check", ""]) == 2
+    assert "give a folder or the address of a store" in capfd.readouterr().err
 
 
 def test_an_azure_account_is_named_by_its_https_address() -> None:

@@ -78,6 +78,17 @@ def test_a_rollback_brings_the_texts_of_its_generation(world: World) -> None:
     assert titles(world) == ["Page 14 <b>", "Page 13 <b>"]
 
 
+def test_a_rollback_to_a_generation_without_feeds_keeps_the_texts(world: World) -> None:
+    settings, world.settings = world.settings, {}
+    world.build()
+    world.settings = settings
+    world.clock.advance(timedelta(hours=1))
+    world.build(full=True)
+    before = titles(world)
+    rollback(world.sitemap(), 1, clock=world.clock)
+    assert titles(world) == before == ["Page 14 <b>", "Page 13 <b>"]
+
+
 def test_a_changed_title_reaches_the_feed_though_no_file_changes(world: World) -> None:
     world.build()
     shards = {name: kept for name, kept in world.public().items() if name.startswith("pages")}

@@ -22,7 +22,7 @@ from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner, 
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
 from airflow_sitemaps.shards.commit import complete, first_serial
 from airflow_sitemaps.shards.guards.judgement import day_of, recent_days
-from airflow_sitemaps.shards.layout import Format, shard_name
+from airflow_sitemaps.shards.layout import FEED_NAMES, Format, shard_name
 from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, restore, succeed
 
 if TYPE_CHECKING:
@@ -90,8 +90,9 @@ def rollback(
         if (info := opened.store.public.head(name)) is not None:
             check_stamp(opened.store.public.url(name), info, old)
     etags = {**facts.index_etags, **drifted}
+    texts_of = earlier if any(file.name in FEED_NAMES.values() for file in earlier.extras) else None
     facts = dataclasses.replace(facts, index_etags=etags)
-    manifest = attach(opened, old, rolled_back(old, earlier, facts, run, listing), facts, texts_of=earlier)
+    manifest = attach(opened, old, rolled_back(old, earlier, facts, run, listing), facts, texts_of=texts_of)
     manifest = complete(old, manifest, facts, action=action)
     new = [file for file in manifest.public_files() if file.etag is None]
     sound = mapped(lambda file: public_files.is_sound(opened.store, file), new, "sitemap-check")
