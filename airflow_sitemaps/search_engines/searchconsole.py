@@ -82,13 +82,9 @@ def covers(site: str, url: str) -> bool:
     """Return whether a property contains a URL."""
     if not site.startswith("sc-domain:"):
         return url.startswith(site)
-    domain, host = site.partition(":")[2], host_of(url)
+    # Many URLs have the same beginning, so it is parsed once.
+    domain, host = site.partition(":")[2], _host_of("/".join(url.split("/", 3)[:3]))
     return host == domain or host.endswith("." + domain)
-
-
-def host_of(url: str) -> str:
-    """Return the host of a URL. Many URLs have the same beginning, so it is parsed once."""
-    return _host_of("/".join(url.split("/", 3)[:3]))
 
 
 @lru_cache(maxsize=1_024)

@@ -271,7 +271,9 @@ def _record(
     """
     manifest = current.manifest
     promoted = replace(
-        with_files(manifest, lambda file: _with_etag(file, etags)),
+        with_files(
+            manifest, lambda file: replace(file, etag=etags[file.name], replaces=None) if file.name in etags else file
+        ),
         write_id=write_id,
         promoted=True,
         departed=tuple(
@@ -283,10 +285,6 @@ def _record(
         return state.replace_manifest(promoted, current)
     except RefusedPutError as refused:
         raise SupersededError(str(refused)) from refused
-
-
-def _with_etag(file: PublicFile, etags: Mapping[str, str]) -> PublicFile:
-    return replace(file, etag=etags[file.name], replaces=None) if file.name in etags else file
 
 
 def roll_forward(opened: OpenSitemap, current: ManifestVersion) -> ManifestVersion:
