@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 from pydantic import BeforeValidator
 
-from airflow_sitemaps.pipeline.report import Report
+from airflow_sitemaps.pipeline.report import Report, SectionReport
 from airflow_sitemaps.plugin.dag_runs import TaskState
 from airflow_sitemaps.plugin.events import SectionSettings
 from airflow_sitemaps.plugin.readings import (
@@ -21,13 +21,10 @@ from airflow_sitemaps.plugin.readings import (
     integer,
     items,
     mapping,
+    model_of,
 )
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.protocol.rules import RULES
-
-if TYPE_CHECKING:
-    PublishedReport = Report
-
 
 LONG_AGO: Final = datetime.min.replace(tzinfo=timezone.utc)
 
@@ -90,6 +87,23 @@ def newest_ended(tasks: Iterable[TaskState], *, passed: bool = False) -> TaskSta
     states = {"success"} if passed else {"success", "failed"}
     ended = [task for task in tasks if task.kind == "verify" and task.state in states]
     return max(ended, key=lambda task: task.end or LONG_AGO, default=None)
+
+
+if TYPE_CHECKING:
+    PublishedReport = Report
+else:
+    _sections = model_of(
+        SectionReport,
+        "One section of a report. ``rows_expired`` are past their age, such as news after two days, and no fault.\n\n"
+        "``extensions`` are the numbers of images, videos, articles (``news``) and alternates.",
+        without=("samples", "faults_before", "rows_before"),
+    )
+    PublishedReport = model_of(
+        Report,
+        "The report of a run, from the asset event.",
+        without=("failures", "prefixes", "planned", "urls_gone", "canaries", "format"),
+        sections=Mapping[str, _sections],
+    )
 
 
 class Issue(StrictModel):

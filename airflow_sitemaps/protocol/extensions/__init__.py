@@ -21,7 +21,7 @@ from airflow_sitemaps.protocol.extensions.languages import (
     render_alternates,
     render_articles,
 )
-from airflow_sitemaps.protocol.extensions.media import MAX_TITLE, quick_images, render_images, render_videos
+from airflow_sitemaps.protocol.extensions.media import MAX_TITLE, quick_images, render_images, render_video
 from airflow_sitemaps.protocol.markup import NAMESPACES
 from airflow_sitemaps.protocol.rules import Tally, Verdict, sample_text
 
@@ -119,7 +119,7 @@ def _render(kind: str, given: list[Any], notes: FieldProblems, addresses: Addres
         return render_images(records, notes)
     if kind == "videos":
         max_title = None if rulebook["video-title"] is Verdict.KEEP else MAX_TITLE
-        return render_videos(records, page=page, max_title=max_title)
+        return "".join(render_video(record, page, max_title) for record in records)
     return render_articles(records, notes) if kind == "news" else render_alternates(records)
 
 

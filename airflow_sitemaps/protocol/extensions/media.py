@@ -71,12 +71,8 @@ _PLATFORMS: Final = re.compile(r"(?:(?:web|mobile|tv)(?: (?:web|mobile|tv))*)?")
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 
 
-def render_videos(records: Sequence[FieldReader], *, page: str, max_title: int | None) -> str:
-    """Return the elements of usable videos, fields in the XSD's order. The URLs of a video must not be ``page``."""
-    return "".join(_video(record, page, max_title) for record in records)
-
-
-def _video(record: FieldReader, page: str, max_title: int | None) -> str:
+def render_video(record: FieldReader, page: str, max_title: int | None) -> str:
+    """Return the element of a usable video, fields in the XSD's order. Its URLs must not be ``page``."""
     try:
         children = [*_required(record, page, max_title), *_numbers(record), *_audience(record)]
         children += [*_commerce(record), *_rest(record)]

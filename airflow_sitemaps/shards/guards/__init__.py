@@ -195,8 +195,8 @@ class Refusal:
 
     @property
     def permit(self) -> str:
-        """The permit, with its bound, that lets one run pass: the value of ``--allow`` and the DAG param ``allow``."""
-        bound = "" if self.value is None else f"={_bound(self.value):.15g}"
+        """The permit, its bound rounded up to hundredths, that lets one run pass: the value of ``--allow`` and the DAG param ``allow``."""
+        bound = "" if self.value is None else f"={math.ceil(self.value * 100 - 1e-9) / 100:.15g}"
         return f"{self.guard}{bound}" if self.guard in WHOLE else f"{self.guard}:{self.section}{bound}"
 
     def __str__(self) -> str:
@@ -256,11 +256,6 @@ def permitted(refusals: Sequence[Refusal], allow: Sequence[str]) -> tuple[tuple[
     permits = [Permit.of(text) for text in allow]
     passed = tuple(r for r in refusals if any(permit.lets_pass(r) for permit in permits))
     return tuple(r for r in refusals if r not in passed), passed
-
-
-def _bound(value: float) -> float:
-    """Return a measured value rounded up to hundredths, as a permit states it."""
-    return math.ceil(value * 100 - 1e-9) / 100
 
 
 def refusal_text(refusals: Sequence[object]) -> str:
