@@ -23,21 +23,12 @@ from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
 from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.waits import waiting
-from airflow_sitemaps.web_services import (
-    NotAcceptedError,
-    Sender,
-    Service,
-    client_for,
-    excerpt,
-    google_is_busy,
-    password,
-)
+from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, google_busy, password
 
 __all__ = ["AzureFrontDoorPurge", "CloudFrontPurge", "CloudflarePurge", "FastlyPurge", "GoogleCDNPurge"]
 
 CLOUDFLARE: Final = "api.cloudflare.com"
-CLOUDFLARE_ADDRESSES: Final = 30
-"""Maximum number of addresses in one request, for all plans."""
+CLOUDFLARE_ADDRESSES: Final = 30  # in one request, for all plans
 ZONE: Final = re.compile(r"[0-9a-f]{32}")
 FASTLY: Final = "api.fastly.com"
 FASTLY_THREADS: Final = 8
@@ -49,8 +40,7 @@ ROOT_PATHS: Final = 500
 Google takes so many requests in a minute.
 """
 GOOGLE: Final = "compute.googleapis.com"
-GOOGLE_PATHS: Final = 20
-"""The same number for Google, which takes one path in a request."""
+GOOGLE_PATHS: Final = 20  # takes one path in a request
 AZURE: Final = "management.azure.com"
 AZURE_PATHS: Final = 100
 AZURE_API: Final = "2023-05-01"
@@ -58,8 +48,7 @@ AZURE_ENDPOINT: Final = re.compile(
     r"/subscriptions/[^/?#]+/resourceGroups/[^/?#]+/providers/Microsoft\.Cdn/profiles/[^/?#]+/afdEndpoints/[^/?#]+",
     re.IGNORECASE,
 )
-PAUSE_S: Final = 5.0
-"""Seconds between two checks of an invalidation."""
+PAUSE_S: Final = 5.0  # between two checks of an invalidation
 ENDED: Final = frozenset({"completed", "done", "failed"})
 
 log = logging.getLogger(__name__)
@@ -263,7 +252,7 @@ class GoogleCDNPurge:
         """
         with _token_errors("Google Cloud CDN", self.gcp_conn_id, "airflow-sitemaps[gcs]"):
             token, project = self._token()
-        service = Service(sender=self.client, secret=token, busy=google_is_busy, sleep=self.sleep)
+        service = Service(sender=self.client, secret=token, busy=google_busy, sleep=self.sleep)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         base = f"https://{GOOGLE}/compute/v1/projects/{quote(self.project or project or '')}/global"
 
@@ -324,9 +313,7 @@ class AzureFrontDoorPurge:
     def __post_init__(self) -> None:
         setting_checks.number("AzureFrontDoorPurge", "wait_s", self.wait_s, 0)
         if not isinstance(self.endpoint_id, str) or not AZURE_ENDPOINT.fullmatch(self.endpoint_id):
-            raise ConfigurationError(
-                f"{self!r}: give the resource ID of an endpoint ('/subscriptions/…/afdEndpoints/…')"
-            )
+            raise ConfigurationError(f"{self!r}: give the endpoint's resource ID, '/subscriptions/…/afdEndpoints/…'")
 
     def __call__(self, addresses: Sequence[str]) -> None:
         """Remove addresses from the caches of all locations.

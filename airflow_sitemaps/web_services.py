@@ -190,7 +190,7 @@ def is_transient(status: int) -> bool:
     return status in (408, 425, 429) or status >= 500
 
 
-def google_is_busy(response: Fetched) -> str:
+def google_busy(response: Fetched) -> str:
     """Return that a quota of a Google API is used up for now, if a response says so; otherwise the empty text."""
     try:
         reasons = {str(error["reason"]) for error in json.loads(response.body)["error"]["errors"]}

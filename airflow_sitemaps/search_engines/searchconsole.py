@@ -27,7 +27,7 @@ from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.search_engines.index_status import PageState
 from airflow_sitemaps.shards import Decoder
 from airflow_sitemaps.shards.layout import address, index_entries, numbered, with_part
-from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, google_is_busy
+from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, google_busy
 
 if TYPE_CHECKING:
     from airflow_sitemaps.http import Fetched, HttpClient
@@ -145,7 +145,7 @@ class SearchConsoleClient:
     def _request(self, method: str, sitemap_url: str) -> Fetched:
         sender = self.http or client_for(urlsplit(self.api).hostname or "")
         token = self.token()
-        service = Service(sender=sender, reasons=_REASONS, secret=token, busy=google_is_busy, sleep=self.sleep)
+        service = Service(sender=sender, reasons=_REASONS, secret=token, busy=google_busy, sleep=self.sleep)
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         return service.call(f"Search Console, {sitemap_url}", method, self.address(sitemap_url), headers=headers)
 
@@ -265,7 +265,7 @@ class GoogleInspector:
 
     def _inspect(self, token: str, site: str, url: str, sender: Sender) -> PageState:
         service = Service(
-            sender=sender, reasons=_INSPECTION_REASONS, secret=token, busy=google_is_busy, sleep=self.sleep,
+            sender=sender, reasons=_INSPECTION_REASONS, secret=token, busy=google_busy, sleep=self.sleep,
             success=frozenset({200, 400}),
         )  # fmt: skip
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": "application/json"}

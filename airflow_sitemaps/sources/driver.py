@@ -91,10 +91,14 @@ def literal(statement: Statement, dialect: sa.Dialect, text_literal: Callable[[s
 
 log = logging.getLogger(__name__)
 
-AS_WRITTEN: Final = {"no_parameters": True}
-"""An option of statements, with which the driver does not look for parameters in them: a percent sign stays one."""
-
 WAIT_BOUND: Final = "The time-outs of the database and its driver apply"
+
+
+def setup(connection: sa.Connection, statements: Iterable[str]) -> None:
+    """Execute statements as they are written. The driver looks for no parameters in them: a percent sign stays one."""
+    for sql in statements:
+        connection.exec_driver_sql(sql, execution_options={"no_parameters": True})
+
 
 # ---------------------------------------------------------------- labels
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
-from airflow_sitemaps.sources.driver import AS_WRITTEN, WAIT_BOUND, guarded, literal, translated
+from airflow_sitemaps.sources.driver import WAIT_BOUND, guarded, literal, setup, translated
 from airflow_sitemaps.sources.queries import Relation
 from airflow_sitemaps.sources.user_texts import NamePart, name_parts, written_name
 from airflow_sitemaps.waits import waiting
@@ -182,6 +182,6 @@ class StoredRows:
         with (
             waiting(what, WAIT_BOUND), translated(self._engine, f"{what} failed", failed), self._engine.begin() as connection,
         ):  # fmt: skip
-            for sql in (*self._dialect.users_sql, *self._dialect.session_sql, *self._dialect.writable_sql):
-                connection.exec_driver_sql(sql, execution_options=AS_WRITTEN)
+            dialect = self._dialect
+            setup(connection, (*dialect.users_sql, *dialect.session_sql, *dialect.writable_sql))
             yield connection

@@ -23,7 +23,7 @@ from sqlalchemy import exc
 from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError, SourceError
 from airflow_sitemaps.sources.columns import ColumnMapping
 from airflow_sitemaps.sources.dialects import dialect_of, dialect_of_type, extra_of_type
-from airflow_sitemaps.sources.driver import AS_WRITTEN, MESSAGE_CHARACTERS, WAIT_BOUND, labelled, translated
+from airflow_sitemaps.sources.driver import MESSAGE_CHARACTERS, WAIT_BOUND, labelled, setup, translated
 from airflow_sitemaps.sources.queries import COLUMN, GroupedRelation, Relation, is_fixed, relation_of
 from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
 from airflow_sitemaps.sources.queries.context import QueryContext, columns_of
@@ -121,8 +121,7 @@ def _session(
     what = f"{name}: connecting"
     with waiting(what, WAIT_BOUND), translated(engine, f"{what} failed", SourceError), engine.connect() as connection:
         with translated(engine, f"{name}: a statement of session= failed", SourceError):
-            for sql in dialect.users_sql:
-                connection.exec_driver_sql(sql, execution_options=AS_WRITTEN)
+            setup(connection, dialect.users_sql)
         connection.rollback()
         dialect.begin(connection)
         relation = base if is_stored else _with_groups(settings, connection, dialect, base, name)

@@ -20,16 +20,7 @@ from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.value_sql import ValueSql, select_list
-from airflow_sitemaps.sources.driver import (
-    AS_WRITTEN,
-    CURSOR_ROWS,
-    STREAMED,
-    Binds,
-    Rows,
-    Statement,
-    partitions,
-    translated,
-)
+from airflow_sitemaps.sources.driver import CURSOR_ROWS, STREAMED, Binds, Rows, Statement, partitions, setup, translated
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -267,8 +258,7 @@ class Dialect(ValueSql):
 
     def begin(self, connection: sa.Connection) -> None:
         """Set the session's formats and begin its read-only transaction."""
-        for sql in self.opening_sql():
-            connection.exec_driver_sql(sql, execution_options=AS_WRITTEN)
+        setup(connection, self.opening_sql())
 
     @contextmanager
     def transaction(self, engine: sa.Engine, what: str) -> Iterator[sa.Connection]:
