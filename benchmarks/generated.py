@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
+from blake3 import blake3
+
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.shards.codec import Receipt, StagedShard
 from airflow_sitemaps.shards.ranges import MODULUS, Digest, Survey
@@ -137,13 +139,13 @@ def _staged(
     digest = table.digest(within)
     xml = f"<urlset><url><loc>{BASE}{within.lower}/{table.version(within)}</loc></url></urlset>".encode()
     body = gzip.compress(xml, 1, mtime=0)
-    sha256 = hashlib.sha256(xml).hexdigest()
-    key = f"runs/{run}/bodies/pages-{position:05d}-0-{sha256[:16]}.xml.gz"
+    xml_hash = blake3(xml).hexdigest()
+    key = f"runs/{run}/bodies/pages-{position:05d}-0-{xml_hash[:16]}.xml.gz"
     state.put(key, body, mode=Create(), metadata={"write-id": key}, content_type="application/gzip")
     prints = (digest.rows >> level) + (position % max(1, (1 << level) // max(1, digest.rows)) == 0)
     upper = within.upper[0] if within.upper else table.rows
     return StagedShard(
-        range=within, digest=digest, urls=digest.rows, body=key, xml_sha256=sha256, xml_byte_size=len(xml),
+        range=within, digest=digest, urls=digest.rows, body=key, xml_hash=xml_hash, xml_byte_size=len(xml),
         byte_size=len(body), last_key=(upper - 1,), newest_lastmod=NEWEST, oldest_lastmod=NEWEST,  # type: ignore[operator]
         lastmods=digest.rows, sample_level=level, prefixes={f"{BASE}p/": prints},
         sample=_sample(xml, prints, level),

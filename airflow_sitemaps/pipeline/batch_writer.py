@@ -228,7 +228,7 @@ class _BatchWriter:
         action = self.actions[self._current]
         staged = self._pieces.setdefault(self._current, [])
         for file in files:
-            same = bool(action.known_sha256) and file.xml_sha256 == action.known_sha256 and not staged
+            same = bool(action.known_hash) and file.xml_hash == action.known_hash and not staged
             key = None if file.body is None or same else self._body_key(len(staged), SUFFIX[self.section.format])
             if key is not None:
                 self._upload(key, file)
@@ -236,7 +236,7 @@ class _BatchWriter:
                 range=KeyRange(self._first_key(file.first_key) if staged else action.range.lower, None),
                 body=key,
                 same=same,
-                xml_sha256=file.xml_sha256,
+                xml_hash=file.xml_hash,
                 xml_byte_size=file.xml_byte_size,
                 byte_size=len(file.body) if file.body is not None else 0,
                 samples={rule: tuple(texts) for rule, texts in file.tally.samples.items()},

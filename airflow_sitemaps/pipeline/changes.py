@@ -253,8 +253,8 @@ def _differing_files(
     shared = {shard.range.lower for shard in before} & {shard.range.lower for shard in after}
     pieces, others = (map(_files, _cut(shards, shared)) for shards in (before, after))
     for left, right in zip_longest(pieces, others, fillvalue=()):
-        same = {file.xml_sha256 for file in left} & {file.xml_sha256 for file in right}
-        files = [f for f in left if f.xml_sha256 not in same], [f for f in right if f.xml_sha256 not in same]
+        same = {file.xml_hash for file in left} & {file.xml_hash for file in right}
+        files = [f for f in left if f.xml_hash not in same], [f for f in right if f.xml_hash not in same]
         if any(files):
             yield files
 

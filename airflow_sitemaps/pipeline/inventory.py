@@ -63,7 +63,7 @@ class _Place:
         """The name in a dataset, which differs for another content."""
         file, part = self.shard.file, self.shard.part
         assert file is not None
-        content = file.xml_sha256[:16] if part is None else part.checksum
+        content = file.xml_hash[:16] if part is None else part.checksum
         stem = file.name.rpartition("/")[2].partition(".")[0]
         return f"{self.section}/{stem}-{content}{PART_SUFFIX}"
 

@@ -275,8 +275,8 @@ def url_rows(area: ObjectStore, compared: Compared) -> list[dict[str, Any]]:
 def _changes(
     name: str, before: SectionManifest | None, after: SectionManifest | None, rows: int | None
 ) -> SectionChanges:
-    old = {file.name: file.xml_sha256 for file in before.files()} if before else {}
-    new = {file.name: file.xml_sha256 for file in after.files()} if after else {}
+    old = {file.name: file.xml_hash for file in before.files()} if before else {}
+    new = {file.name: file.xml_hash for file in after.files()} if after else {}
     return SectionChanges(
         section=name,
         urls_before=before.urls if before else 0,

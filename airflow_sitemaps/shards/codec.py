@@ -33,7 +33,7 @@ class StagedShard(Content, frozen=True, kw_only=True):
         body: Key of the private body. None (default) if the range has no valid row, or if its content equals that of
             the carried shard.
         same: Whether the content equals that of the carried shard, so that nothing was stored.
-        xml_sha256: SHA-256 of the uncompressed content, whose size in bytes is ``xml_byte_size``.
+        xml_hash: BLAKE3 of the uncompressed content, whose size in bytes is ``xml_byte_size``.
         fresh: Number of URLs that no old shard of the range lists, if the section has a ledger.
         changed: Number of URLs whose fingerprint changed.
         unjudged: Number of URLs that were listed, but whose earlier fingerprint is not known, because a part was lost.
@@ -46,7 +46,7 @@ class StagedShard(Content, frozen=True, kw_only=True):
     range: KeyRange
     body: BodyKey | None = None
     same: bool = False
-    xml_sha256: str = ""
+    xml_hash: str = ""
     xml_byte_size: Count = 0
     byte_size: Count = 0
     samples: Mapping[str, tuple[str, ...]] = {}

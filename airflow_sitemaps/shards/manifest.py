@@ -36,7 +36,7 @@ class PublicFile(Record, frozen=True, kw_only=True):
 
     Attributes:
         body: Key of its immutable private copy.
-        xml_sha256: SHA-256 of the uncompressed content, whose size in bytes is ``xml_byte_size``.
+        xml_hash: BLAKE3 of the uncompressed content, whose size in bytes is ``xml_byte_size``.
         modified_at: Time of the last change of its bytes; the index's lastmod.
         etag: Etag of the public object. Default: None, while the file is not promoted yet.
         replaces: Etag of the object that the promotion replaces. Default: None, if no object has the name.
@@ -46,7 +46,7 @@ class PublicFile(Record, frozen=True, kw_only=True):
 
     name: RelativePath
     body: BodyKey
-    xml_sha256: str
+    xml_hash: str
     xml_byte_size: Count
     byte_size: Count
     modified_at: Moment
@@ -381,8 +381,8 @@ class Manifest(Record, frozen=True, kw_only=True):
 
 def succeed(before: PublicFile, after: PublicFile) -> PublicFile:
     """Return ``after`` as the successor of ``before``, in a variant that the name has not had with this content."""
-    past = (*before.past, f"{before.xml_sha256[:16]}:{before.variant}")[-PAST_CONTENTS:]
-    seen = [int(entry.partition(":")[2]) for entry in past if entry.startswith(after.xml_sha256[:16] + ":")]
+    past = (*before.past, f"{before.xml_hash[:16]}:{before.variant}")[-PAST_CONTENTS:]
+    seen = [int(entry.partition(":")[2]) for entry in past if entry.startswith(after.xml_hash[:16] + ":")]
     variant = max(seen) + 1 if seen else 0
     return replace(after, past=past, variant=variant, modified_at=later(after.modified_at, before.modified_at))
 

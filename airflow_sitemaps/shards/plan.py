@@ -106,7 +106,7 @@ class RangeAction(Record, frozen=True, kw_only=True):
         reason: Why the action is needed, for people.
         drifted: Whether another program changed the carried file.
         found_etag: Etag of the object that now has the file's name. Default: None, there is no object.
-        known_sha256: SHA-256 of the carried file's XML; an equal rendering is not stored again.
+        known_hash: BLAKE3 of the carried file's XML; an equal rendering is not stored again.
         olds: The old shards that the range continues, if rows are read and the section has a ledger or a canary.
         dirty_since: Time of the first run that found the changes, if they wait.
     """
@@ -118,7 +118,7 @@ class RangeAction(Record, frozen=True, kw_only=True):
     reason: str = ""
     drifted: bool = False
     found_etag: str | None = None
-    known_sha256: str = ""
+    known_hash: str = ""
     olds: tuple[OldShard, ...] = ()
     dirty_since: Moment | None = None
 

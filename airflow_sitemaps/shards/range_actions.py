@@ -179,9 +179,9 @@ def _decide(item: LayoutRange, shards: Sequence[Shard], context: DecisionContext
     ):
         return replace(action, kind=Action.WAIT, dirty_since=since, reason=f"{CHANGED}, and its turn has not come")
     if reason:
-        sha256 = "" if shard.file is None or item.carries in context.bodiless else shard.file.xml_sha256
+        known_hash = "" if shard.file is None or item.carries in context.bodiless else shard.file.xml_hash
         kind = Action.CREATE if shard.file is None else Action.REWRITE
-        return replace(action, kind=kind, reason=reason, known_sha256=sha256)
+        return replace(action, kind=kind, reason=reason, known_hash=known_hash)
     if drifted:
         reason = "the public file is missing" if etag is None else "another program wrote the public file"
         return replace(action, kind=Action.REPAIR, reason=reason)

@@ -206,7 +206,7 @@ class CommitFacts:
 class ShardBuilder:
     """Builder of a section's shards from actions. It allocates serials.
 
-    A new range with the entries of a file that no action carries (``_leaving``, by SHA-256 of the content) takes over
+    A new range with the entries of a file that no action carries (``_leaving``, by the hash of their content) takes over
     the file, unless another program changed or deleted it.
     """
 
@@ -225,7 +225,7 @@ class ShardBuilder:
             if file is None or position in stay:
                 continue
             if fits(file.name, configured.path, self.plan.name, configured.format):
-                self._leaving[file.xml_sha256] = file
+                self._leaving[file.xml_hash] = file
 
     def shards(self, action: RangeAction, pieces: tuple[StagedShard, ...] | None) -> Iterator[Shard]:
         """Yield the shards of one action."""
@@ -273,13 +273,13 @@ class ShardBuilder:
             return restore(file, action.found_etag, self.facts.now) if action.drifted else file
         if piece.body is None:
             return None
-        if file is None and piece.xml_sha256 in self._leaving:
-            return self._leaving.pop(piece.xml_sha256)
+        if file is None and piece.xml_hash in self._leaving:
+            return self._leaving.pop(piece.xml_hash)
         ledger = self.plan.ledger  # whose time is the database's, and may be later
         fresh = PublicFile(
             name=file.name if file is not None else self._allocate(),
             body=piece.body,
-            xml_sha256=piece.xml_sha256,
+            xml_hash=piece.xml_hash,
             xml_byte_size=piece.xml_byte_size,
             byte_size=piece.byte_size,
             modified_at=max(self.facts.now, ledger.at) if ledger is not None and ledger.dates else self.facts.now,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from blake3 import blake3
 
 from airflow_sitemaps import ledger as dates
 from airflow_sitemaps.ledger.join import Judged, RangeLedger, same_print_by_url
@@ -50,15 +50,15 @@ class ShardFile(Content, frozen=True, kw_only=True):
     Attributes:
         first_key: Lower end of the file's key range, as the JSON text of the first row's key. None for the first file.
         body: The gzip file. None if no row was valid; then there is no file, ``urls`` and ``xml_byte_size`` are 0, and
-            ``xml_sha256`` is empty.
-        xml_sha256: SHA-256 of the uncompressed bytes, in hexadecimal.
+            ``xml_hash`` is empty.
+        xml_hash: BLAKE3 of the uncompressed bytes, in hexadecimal.
         xml_byte_size: Uncompressed size, in bytes.
         judged: The ledger part of its URLs. Default: None, if there is none.
     """
 
     first_key: str | None
     body: bytes | None
-    xml_sha256: str
+    xml_hash: str
     xml_byte_size: int
     tally: Tally
     judged: Judged | None = None
@@ -71,7 +71,7 @@ class _Body:
     def __init__(self, context: RowContext, preset: Preset) -> None:
         self._is_text = context.format == "text"
         self._compressor = Compressor(preset)
-        self._sha256 = hashlib.sha256()
+        self._hash = blake3()
         self._kept: list[bytes] = []
         self._begun = False
         self._byte_size = 0
@@ -99,14 +99,14 @@ class _Body:
                 self._feed(chunk)
 
     def finish(self) -> tuple[bytes, str, int]:
-        """Return the gzip file, the SHA-256 of the XML in hexadecimal, and the size of the XML in bytes."""
+        """Return the gzip file, the BLAKE3 of the XML in hexadecimal, and the size of the XML in bytes."""
         self._begin()
         for data in self._kept:
             self._feed(data)
         self._kept = []
         if not self._is_text:
             self._feed(FOOTER)
-        return self._compressor.finish(), self._sha256.hexdigest(), self._byte_size + self._frame(frozenset())
+        return self._compressor.finish(), self._hash.hexdigest(), self._byte_size + self._frame(frozenset())
 
     def _frame(self, prefixes: frozenset[str]) -> int:
         """Return the size of header and footer, in bytes."""
@@ -118,7 +118,7 @@ class _Body:
         self._begun = True
 
     def _feed(self, data: bytes) -> None:
-        self._sha256.update(data)
+        self._hash.update(data)
         self._compressor.feed(data)
 
 
@@ -196,7 +196,7 @@ class FileWriter:
         spreads = spreads if pieces is self._pieces else [spread_of(piece.loc) for piece in pieces]
         urls = sum(map(len, pieces))
         judged = self._ledger.judge(pieces, self._keys, self._prints) if self._ledger is not None and urls else None
-        body, sha256, byte_size = self._body.finish() if urls else (None, "", 0)
+        body, xml_hash, byte_size = self._body.finish() if urls else (None, "", 0)
         listed = [piece.lastmods for piece in pieces if piece.lastmods is not None]
         rechecks = (piece.recheck_at for piece in pieces if piece.recheck_at is not None)
         level = self._survey.level
@@ -208,7 +208,7 @@ class FileWriter:
             urls=urls,
             articles=sum(piece.articles() for piece in pieces),
             body=body,
-            xml_sha256=sha256,
+            xml_hash=xml_hash,
             xml_byte_size=byte_size,
             newest_lastmod=max(filter(None, (each.extreme(pc.max) for each in listed)), default=None),
             recheck_at=min(rechecks, default=None),

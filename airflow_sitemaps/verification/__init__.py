@@ -7,7 +7,6 @@ here too. The XML parser is slow to import, so the checks in ``verifier`` are im
 from __future__ import annotations
 
 import errno
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -16,6 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urljoin, urlsplit
+
+from blake3 import blake3
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError
@@ -296,7 +297,7 @@ def _served_index(
         return seen(None, f"not readable: {error}")
     if response.status != 200:
         return seen(None, f"the status is {response.status}, not 200")
-    checksum = hashlib.sha256(without_comment(unpack(response.body, Findings()))).hexdigest()
+    checksum = blake3(without_comment(unpack(response.body, Findings()))).hexdigest()
     if checksum in _checksums(manifest, name):
         message = f"generation {manifest.generation}; the last successful run ended at {last_success.isoformat()}"
         return seen(last_success, message, current=True)
@@ -319,7 +320,7 @@ def _served_index(
 
 
 def _checksums(manifest: Manifest, name: str) -> set[str]:
-    return {index.xml_sha256 for index in manifest.indexes if index.name == name}
+    return {index.xml_hash for index in manifest.indexes if index.name == name}
 
 
 def served_faults(
@@ -341,7 +342,7 @@ def served_faults(
     faults: list[str] = []
     urls: list[str] = []
     for url in draw.sample(sorted(files), min(SHARDS_READ, len(files))):
-        fault, body = _served_body(fetcher, url, files[url].xml_sha256)
+        fault, body = _served_body(fetcher, url, files[url].xml_hash)
         if fault and not (body and now - files[url].modified_at < settled):
             faults.append(f"{url}: {fault}")
         elif body:
@@ -350,7 +351,7 @@ def served_faults(
     return faults + _robots_faults(fetcher, urls, [manifest.base_url + index.name for index in manifest.indexes])
 
 
-def _served_body(fetcher: Fetcher, url: str, xml_sha256: str) -> tuple[str, bytes]:
+def _served_body(fetcher: Fetcher, url: str, xml_hash: str) -> tuple[str, bytes]:
     """Return what is wrong with a shard as served, or "", and its content, or nothing if it is no sitemap at all."""
     from airflow_sitemaps.protocol.reader import unpack  # noqa: PLC0415
     from airflow_sitemaps.protocol.rules import Findings  # noqa: PLC0415
@@ -364,7 +365,7 @@ def _served_body(fetcher: Fetcher, url: str, xml_sha256: str) -> tuple[str, byte
     if "html" in response.headers.get("content-type", ""):
         return f"the content type is {response.headers['content-type']}", b""
     body = unpack(response.body, Findings())
-    same = hashlib.sha256(body).hexdigest() == xml_sha256
+    same = blake3(body).hexdigest() == xml_hash
     return "" if same else f"{len(response.body):,} bytes that were not published; purge the cache", body
 
 

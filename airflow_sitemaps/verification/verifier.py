@@ -6,13 +6,14 @@ of a single file are pure and are in ``protocol.validator``; this module applies
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+from blake3 import blake3
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.http import Fetched, FetchError
@@ -232,7 +233,7 @@ class _VerificationRun:
         if (expected := self.expected.get(address)) is None:
             return
         content = without_comment(unpack(body, Findings(), self.options.limits))
-        if hashlib.sha256(content).hexdigest() != expected.xml_sha256:
+        if blake3(content).hexdigest() != expected.xml_hash:
             message = "the content differs from the manifest: another program wrote the file, or its promotion is not finished"
             self.findings_of(address).note("manifest-content", message)
 
@@ -314,7 +315,7 @@ class ManifestFile:
     """The manifest's description of one file. ``urls`` is None for recent entries, a feed or an index: they are not counted."""
 
     urls: int | None
-    xml_sha256: str
+    xml_hash: str
     listed: bool
 
 
@@ -324,14 +325,14 @@ def manifest_files(manifest: Manifest | None) -> dict[str, ManifestFile]:
         return {}
     shards = {
         layout.address(section, shard.file.name): ManifestFile(
-            urls=shard.urls, xml_sha256=shard.file.xml_sha256, listed=True
+            urls=shard.urls, xml_hash=shard.file.xml_hash, listed=True
         )
         for section in manifest.sections.values()
         for shard in section.shards
         if shard.file is not None
     }
     extras = {
-        manifest.base_url + file.name: ManifestFile(urls=None, xml_sha256=file.xml_sha256, listed=file.listed)
+        manifest.base_url + file.name: ManifestFile(urls=None, xml_hash=file.xml_hash, listed=file.listed)
         for file in (*manifest.extras, *manifest.indexes)
         if file.listed or file.etag is not None  # an unfinished promotion has not replaced it yet
     }

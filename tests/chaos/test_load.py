@@ -69,7 +69,7 @@ def test_a_manifest_of_50_000_shards() -> None:
             last_key=((n + 1) * 50_000 - 1,),
             file=PublicFile(
                 name=f"pages-{n:05d}.xml.gz", body=f"runs/x/bodies/pages-{n:05d}-0-{n:016x}.xml.gz",
-                xml_sha256=f"{n:064x}", xml_byte_size=5_000_000, byte_size=500_000, modified_at=NOW, etag=f"{n:032x}",
+                xml_hash=f"{n:064x}", xml_byte_size=5_000_000, byte_size=500_000, modified_at=NOW, etag=f"{n:032x}",
             ),
         )
         for n in range(50_000)

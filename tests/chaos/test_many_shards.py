@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import time
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from blake3 import blake3
 from msgspec.structs import replace
 
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
@@ -119,7 +119,7 @@ def index_of(store: Store, name: str, content: bytes) -> PublicFile:
     body = f"runs/first/bodies/{name}"
     put(store.state, body, content)
     return PublicFile(
-        name=name, body=body, xml_sha256=hashlib.sha256(content).hexdigest(), xml_byte_size=len(content), modified_at=NOW,
+        name=name, body=body, xml_hash=blake3(content).hexdigest(), xml_byte_size=len(content), modified_at=NOW,
         byte_size=len(content), etag=put(store.public, name, content), listed=False,
     )  # fmt: skip
 
@@ -129,7 +129,7 @@ def file_of(store: Store, number: int) -> PublicFile:
     body, content = f"runs/first/bodies/{name}", name.encode()
     put(store.state, body, content)
     return PublicFile(
-        name=name, body=body, xml_sha256=hashlib.sha256(content).hexdigest(), xml_byte_size=500, modified_at=NOW,
+        name=name, body=body, xml_hash=blake3(content).hexdigest(), xml_byte_size=500, modified_at=NOW,
         byte_size=len(content), etag=put(store.public, name, content),
     )  # fmt: skip
 

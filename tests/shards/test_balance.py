@@ -35,7 +35,7 @@ def layout(rows: list[int]) -> list[LayoutRange]:
 
 def shards(rows: list[int]) -> list[Shard]:
     at = datetime(2026, 1, 1, tzinfo=timezone.utc)
-    file = PublicFile(name="n", body="b", xml_sha256="s", xml_byte_size=1, byte_size=1, modified_at=at)
+    file = PublicFile(name="n", body="b", xml_hash="s", xml_byte_size=1, byte_size=1, modified_at=at)
     return [
         Shard(range=w, digest=Digest.of(n, None, 0), file=file if n else None)
         for w, n in zip(edges(len(rows)), rows, strict=True)
@@ -76,7 +76,7 @@ def test_a_neighbour_that_absorbs_emptiness_keeps_its_name_and_is_not_touched():
 def test_fat_shards_are_weighed_by_bytes():
     rows = [9_000, 9_000]
     at = datetime(2026, 1, 1, tzinfo=timezone.utc)
-    file = PublicFile(name="n", body="b", xml_sha256="s", xml_byte_size=50_000_000, byte_size=1, modified_at=at)
+    file = PublicFile(name="n", body="b", xml_hash="s", xml_byte_size=50_000_000, byte_size=1, modified_at=at)
     fat = [Shard(range=w, digest=Digest.of(n, None, 0), file=file) for w, n in zip(edges(2), rows, strict=True)]
     assert len(join(layout(rows), fat, ShardPolicy(), CURRENT)) == 2
     assert len(join(layout(rows), shards(rows), ShardPolicy(), CURRENT)) == 1

@@ -51,7 +51,7 @@ counts = st.dictionaries(texts, numbers, max_size=3)
 samples = st.dictionaries(texts, st.lists(texts, min_size=1, max_size=2).map(tuple), max_size=2)
 files = st.builds(
     PublicFile,
-    name=paths, body=bodies, xml_sha256=texts, xml_byte_size=numbers, byte_size=numbers, modified_at=moments,
+    name=paths, body=bodies, xml_hash=texts, xml_byte_size=numbers, byte_size=numbers, modified_at=moments,
     etag=st.none() | texts, replaces=st.none() | texts, variant=numbers, past=st.lists(texts, max_size=2).map(tuple),
     listed=st.booleans(),
 )  # fmt: skip

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from blake3 import blake3
 
 from airflow_sitemaps.protocol import gzip, lastmod
 from airflow_sitemaps.protocol.markup import without_comment
@@ -18,9 +19,9 @@ MAX_BYTE_SIZE: Final = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The decoded content of a public file or body: its SHA-256, the locs that it lists, and when articles were published."""
+    """The decoded content of a public file or body: its hash, the locs that it lists, and when articles were published."""
 
-    sha256: str
+    hash: str
     kind: str
     locs: tuple[str, ...]
     published: tuple[datetime, ...] = ()
@@ -34,7 +35,7 @@ def parsed(name: str, body: bytes) -> Content:
         body: Its bytes.
     """
     xml = gzip.decompress(body, max_byte_size=MAX_BYTE_SIZE) if name.endswith(".gz") else body
-    digest = hashlib.sha256(without_comment(xml)).hexdigest()
+    digest = blake3(without_comment(xml)).hexdigest()
     if name.endswith((".atom", ".rss")):
         return Content(digest, "feed", ())
     document = read(xml)

@@ -159,7 +159,7 @@ class InvariantChecker:
         current = self.promoted or self.manifest
         for index in current.indexes if current is not None else ():
             content = self.content(index.name)
-            if self.promoted is None and (content is None or (index.name, content.sha256) not in self._committed):
+            if self.promoted is None and (content is None or (index.name, content.hash) not in self._committed):
                 continue  # another program's index, until ours is there
             if content is None:
                 if self.promoted is not None:
@@ -211,7 +211,7 @@ class InvariantChecker:
             return True
         content = self.content(key)
         assert content is not None
-        generation = self._committed.get((key, content.sha256))
+        generation = self._committed.get((key, content.hash))
         if generation is None:
             raise BrokenInvariantError("I6", f"{key} became public with a content that no generation committed")
         if content.kind == "sitemapindex":
@@ -250,9 +250,9 @@ class InvariantChecker:
         for file in new.files():
             if file.name in self._gone and file not in new.extras:
                 raise BrokenInvariantError("names", f"{file.name} was used before and is used again")
-            self._committed[file.name, self._body(file).sha256] = new.generation
+            self._committed[file.name, self._body(file).hash] = new.generation
         for index in new.indexes:
-            self._committed[index.name, self._body(index).sha256] = new.generation
+            self._committed[index.name, self._body(index).hash] = new.generation
         for section in new.sections.values():
             if not is_partition([shard.range for shard in section.shards]):
                 raise BrokenInvariantError("I5", f"the ranges of {section.name} are no partition")
@@ -371,10 +371,10 @@ class InvariantChecker:
         This does not hold if keys of its rows changed, because another shard may then get the same entries, or if the section
         has a new address.
         """
-        earlier = {file.xml_sha256: file for file in _shards(old)}
+        earlier = {file.xml_hash: file for file in _shards(old)}
         stayed = [s for s in new.sections.values() if s.name in old.sections and _same_place(s, old.sections[s.name])]
         for file in (file for section in stayed for file in section.files()):
-            before = earlier.get(file.xml_sha256)
+            before = earlier.get(file.xml_hash)
             if before is None or any(loc in self.moved for loc in self._body(file).locs):
                 continue
             if (before.name, before.body, before.variant, before.modified_at) != (
@@ -393,7 +393,7 @@ class InvariantChecker:
         if stored is None:
             raise BrokenInvariantError("I1", f"the body {file.body} of {file.name} was committed and is not there")
         content = self._read(file.name, stored.body)
-        if content.sha256 != file.xml_sha256:
+        if content.hash != file.xml_hash:
             raise BrokenInvariantError("I1", f"the body {file.body} of {file.name} is not what the manifest says")
         return content
 

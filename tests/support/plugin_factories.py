@@ -90,7 +90,7 @@ def manifest(shards: int, *, generation: int = 7, name: str = "products", urls: 
         },
         indexes=(
             PublicFile(
-                name="sitemap.xml", body=f"runs/run-{generation}/bodies/sitemap.xml", xml_sha256="0" * 64,
+                name="sitemap.xml", body=f"runs/run-{generation}/bodies/sitemap.xml", xml_hash="0" * 64,
                 xml_byte_size=1_000, byte_size=1_000, modified_at=NOW, listed=False,
             ),
         ),
@@ -124,7 +124,7 @@ def shard(i: int, of: int, generation: int, name: str, urls: int) -> Shard:
         file=PublicFile(
             name=f"{name}-{i + 1:05d}.xml.gz",
             body=f"runs/run-7/bodies/{i:064x}",
-            xml_sha256=f"{i * 7919:064x}",
+            xml_hash=f"{i * 7919:064x}",
             xml_byte_size=held * 140,
             byte_size=held * 18,
             modified_at=NOW - age,

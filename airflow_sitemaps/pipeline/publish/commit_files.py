@@ -6,7 +6,6 @@ the private bodies of the shards whose newest lastmod is recent. They are theref
 
 from __future__ import annotations
 
-import hashlib
 import html
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from blake3 import blake3
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import IncompleteError, InvalidSitemapError
@@ -339,8 +339,8 @@ def _file(
     """Return a file that is no shard; the earlier one of the name if its content is the same and its object is in place."""
     earlier = (*old.indexes, *old.extras) if old is not None else ()
     before = next((file for file in earlier if file.name == name), None)
-    sha256 = hashlib.sha256(content).hexdigest()
-    same = before is not None and before.xml_sha256 == sha256
+    xml_hash = blake3(content).hexdigest()
+    same = before is not None and before.xml_hash == xml_hash
     drifted = name in facts.index_etags
     if before is not None and same and before.etag is not None and not drifted:
         return before
@@ -352,7 +352,7 @@ def _file(
     file = PublicFile(
         name=name,
         body=key,
-        xml_sha256=sha256,
+        xml_hash=xml_hash,
         xml_byte_size=len(content),
         byte_size=len(body),
         modified_at=max([new.committed_at, *dated]),

@@ -207,7 +207,7 @@ def _section(current: Manifest, then: SectionManifest, facts: CommitFacts, taken
 
 def _again(now: PublicFile, then: PublicFile, facts: CommitFacts) -> PublicFile:
     """Return an earlier content under the name that it still has."""
-    if now.xml_sha256 == then.xml_sha256:
+    if now.xml_hash == then.xml_hash:
         return restore(now, facts.index_etags[now.name], facts.now) if now.name in facts.index_etags else now
     fresh = replace(then, etag=None, replaces=facts.index_etags.get(now.name, now.etag), modified_at=facts.now)
     return succeed(now, fresh)

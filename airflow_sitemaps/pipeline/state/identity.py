@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
+from blake3 import blake3
+
 from airflow_sitemaps.errors import ConfigurationError, GuardError, InvalidSitemapError, OwnershipError
 from airflow_sitemaps.protocol.gzip import decompress, with_variant
 from airflow_sitemaps.protocol.markup import with_comment, without_comment
@@ -172,7 +174,7 @@ def is_body(file: PublicFile, body: bytes) -> bool:
         xml = decompress(body, max_byte_size=file.xml_byte_size) if file.name.endswith(".gz") else without_comment(body)
     except InvalidSitemapError:
         return False
-    return hashlib.sha256(xml).hexdigest() == file.xml_sha256
+    return blake3(xml).hexdigest() == file.xml_hash
 
 
 def is_public_body(file: PublicFile, body: bytes) -> bool:

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+from blake3 import blake3
+
 from airflow_sitemaps.ports import PutOutcomeError
 from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, add_folders, make_folders, sync_folder
 
@@ -187,7 +189,7 @@ def regular_status(path: Path) -> os.stat_result | None:
 
 def content_etag(handle: int) -> str:
     """Return the etag of an open file, which is read block by block."""
-    digest = hashlib.sha256()
+    digest = blake3()
     while block := os.read(handle, HASH_BYTES):
         digest.update(block)
     return digest.hexdigest()[:ETAG_DIGITS]
@@ -195,7 +197,7 @@ def content_etag(handle: int) -> str:
 
 def etag_of(body: bytes) -> str:
     """Return the etag of an object with these bytes: a cryptographic hash, so that no other bytes can have it."""
-    return hashlib.sha256(body).hexdigest()[:ETAG_DIGITS]
+    return blake3(body).hexdigest()[:ETAG_DIGITS]
 
 
 def identity(status: os.stat_result) -> tuple[int, int, int]:
