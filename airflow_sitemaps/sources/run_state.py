@@ -11,7 +11,7 @@ import logging
 import re
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final
@@ -128,14 +128,17 @@ class StoredRows:
     def store(self, state: RunState, relation: Relation, mapping: ColumnMapping, now: datetime) -> Relation:
         """Return the table of a state. Create it unless it exists, and drop expired tables."""
         with self._writing("storing the query's rows") as connection:
-            existing = None
+            existing, expired = None, list[str]()
             for other, created_at in self._there(connection):
                 if other.lower() == state.stored.lower():
                     existing = other
                 elif now - created_at > LIFETIME:
-                    connection.execute(sa.text(f"DROP TABLE {self._qualified(other)}"))
+                    expired.append(other)
             if existing is None:
                 self._make(connection, relation, mapping, state.stored)
+        for other in expired:  # another role's table stays, and another run may have dropped it
+            with suppress(SourceError, SourceConfigurationError), self._writing("dropping expired rows") as connection:
+                connection.execute(sa.text(f"DROP TABLE {self._qualified(other)}"))
         if existing is None and self._dialect.prefers_hops:
             self._index(mapping, state.stored)
         existing = existing or state.stored

@@ -131,6 +131,8 @@ def _session(
         connection.rollback()
         key, loc, page = (tuple(columns[each] for each in names) for names in wanted.values())
         dialect.begin(connection)
+        if base.table is not None:
+            dialect.hold(connection, base.table)
         dialect.check_key(connection, relation.from_item(dialect), relation.binds(), key)
         unique, indexed = _indexes_of_key(connection, dialect, base, list(settings.key_columns))
         connection.rollback()
@@ -289,14 +291,16 @@ def _check_file(url: sa.URL) -> None:
 
 
 def _reading_utf8(engine: sa.Engine) -> sa.Engine:
-    """Let PostgreSQL send text in UTF-8, unless the connection names another encoding.
+    """Let PostgreSQL send text in UTF-8, unless the connection names another encoding, and prepare no statements.
 
     A database in SQL_ASCII sends bytes otherwise, and SQLAlchemy cannot even connect. See
-    https://www.postgresql.org/docs/current/multibyte.html.
+    https://www.postgresql.org/docs/current/multibyte.html. A pooler would give prepared statements to other clients.
     """
 
     def ask(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
         parameters.setdefault("client_encoding", "utf8")
+        if engine.dialect.driver == "psycopg":
+            parameters.setdefault("prepare_threshold", None)
 
     if (engine.dialect.name, engine.dialect.driver) in UTF8_DRIVERS:
         sa.event.listen(engine, "do_connect", ask)

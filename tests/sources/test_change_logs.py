@@ -365,6 +365,18 @@ def test_a_table_swapped_by_rename_is_a_gap(name: str) -> None:
     box.base.run("DROP TABLE fed_before")
 
 
+def test_a_table_of_sqlite_that_is_made_again_is_a_gap() -> None:
+    """Its page and its text are those of the first one, and the triggers went with that."""
+    box = Outbox(live("sqlite"))
+    (made,) = box.base.rows("SELECT sql FROM sqlite_master WHERE name = 'fed'")
+    box.base.run("CREATE TRIGGER fed_rows AFTER INSERT ON fed BEGIN INSERT INTO fed_changes VALUES (9, NEW.id); END")
+    box.put((1, 3))
+    mark = box.read().position
+    assert box.read(mark).ranges == ()
+    box.base.run("DROP TABLE fed", made[0])
+    assert box.read(mark).is_gap
+
+
 def test_partitions_that_are_attached_are_a_gap() -> None:
     box = Outbox(live("postgresql"))
     box.base.run(

@@ -1,15 +1,20 @@
-"""No false reason for a refusal where rows come and go between two questions of a plan."""
+"""Rows that come and go between two questions of a plan, and a table that is replaced while a run reads it."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
+from tenacity import retry, retry_if_result, stop_after_delay, wait_fixed
 
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.shards.ranges import KeyRange
 from tests.support.simulated_source import SimulatedSourceConfig
+from tests.support.source_sessions import live, read, session
 
 BASE = "https://www.example.com/"
 
@@ -43,3 +48,44 @@ def test_a_key_that_has_too_many_rows_is_named() -> None:
     rows = [*rows_of(25), *({"id": 3, "loc": f"{BASE}{n}/x"} for n in range(12))]
     with pytest.raises(RefusedError, match=r"the key 3 has 13 rows, but a shard holds at most 10"):
         build(sitemap_of(rows, lambda _operation: None))
+
+
+WHOLE = KeyRange(None, None)
+LOADS = "INSERT INTO reloaded SELECT n, 'p' || n FROM generate_series(1, 10) n"
+
+
+@retry(retry=retry_if_result(lambda waits: not waits), wait=wait_fixed(0.02), stop=stop_after_delay(60))
+def wait_for_a_lock(base: Any) -> Any:
+    return base.rows("SELECT pid FROM pg_locks WHERE NOT granted")
+
+
+@pytest.mark.parametrize("reader", ["survey", "auto", "cursor"])
+def test_a_table_that_is_truncated_and_loaded_at_once_never_looks_empty(reader: str) -> None:
+    base = live("postgresql")
+    base.run("DROP TABLE IF EXISTS reloaded", "CREATE TABLE reloaded (id bigint PRIMARY KEY, slug text)", LOADS)
+    settings = {"table": "reloaded", "key": "id", "loc": "slug", "reader": reader.replace("survey", "auto")}
+    loader = base.engine()
+
+    def rows() -> int:
+        if reader == "survey":
+            return source.survey([WHOLE]).digests[0].rows
+        return len(read(source, [WHOLE])[2])
+
+    with session(base, **settings) as source, ThreadPoolExecutor() as threads:
+        with loader.begin() as connection:
+            connection.execute(sa.text("TRUNCATE reloaded"))
+            counted = threads.submit(rows)
+            wait_for_a_lock(base)
+            connection.execute(sa.text(LOADS))
+        assert counted.result() == 10
+    loader.dispose()
+    base.run("DROP TABLE reloaded")
+
+
+@pytest.mark.parametrize("kind", ["MATERIALIZED VIEW", "VIEW"])
+def test_what_cannot_be_locked_is_read(kind: str) -> None:
+    base = live("postgresql")
+    base.run(f"CREATE {kind} shown AS SELECT n AS id, 'p' || n AS slug FROM generate_series(1, 10) n")
+    with session(base, table="shown", key="id", loc="slug") as source:
+        assert len(read(source, [WHOLE])[2]) == 10
+    base.run(f"DROP {kind} shown")

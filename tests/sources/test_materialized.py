@@ -65,6 +65,20 @@ def test_what_a_crash_left_is_dropped_a_day_later(base: Database) -> None:
     base.run(f"DROP TABLE sitemap_rows_{young}_a_2")
 
 
+def test_an_expired_table_that_cannot_be_dropped_stays(base: Database) -> None:
+    """It belongs to another role, or something depends on it."""
+    if base.name != "postgresql":
+        pytest.skip("elsewhere the test's only role may drop every table")
+    base.run(
+        "CREATE TABLE sitemap_rows_20240101000000_a_1 (id bigint)",
+        "CREATE VIEW its_rows AS SELECT id FROM sitemap_rows_20240101000000_a_1",
+    )
+    with session(base, **arguments(base)) as source:
+        assert source.survey([KeyRange(None, None)]).digests[0].rows == 20
+    assert base.rows(LISTS[base.name]) == [("sitemap_rows_20240101000000_a_1",)]
+    base.run("DROP VIEW its_rows", "DROP TABLE sitemap_rows_20240101000000_a_1")
+
+
 def in_a_run(base: Database, monkeypatch: pytest.MonkeyPatch, **changed: object) -> SqlSource:
     """Return a source as the tasks of one Airflow run render it."""
     connection = {"conn_type": "generic", "extra": {"sqlalchemy_url": base.url}}

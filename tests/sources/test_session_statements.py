@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
@@ -42,6 +44,33 @@ def test_a_percent_sign_in_a_setting_is_one(name: str, reader: str) -> None:
     with session(live(name), query=query, key="id", loc="slug", session=[setting], reader=reader) as source:
         _counts, _sums, order = read(source, [KeyRange(None, None)])
     assert [loc.strip() for _place, _key, loc in order] == ["maps 100%"]
+
+
+@pytest.mark.parametrize("reader", ["auto", "cursor"])
+def test_a_query_may_set_what_policies_of_rows_read(reader: str) -> None:
+    setting = "SELECT set_config('shop.tenant', '42', false)"
+    query = "SELECT 1 AS id, current_setting('shop.tenant') AS slug"
+    with session(live("postgresql"), query=query, key="id", loc="slug", session=[setting], reader=reader) as source:
+        assert source.survey([KeyRange(None, None)]).digests[0].rows == 1
+        assert [loc for _place, _key, loc in read(source, [KeyRange(None, None)])[2]] == ["42"]
+
+
+def test_the_reason_of_a_lost_connection_is_said() -> None:
+    base = live("postgresql")
+    base.run(
+        "DROP TABLE IF EXISTS idle",
+        "CREATE TABLE idle AS SELECT n AS id, 'p' || n AS slug FROM generate_series(1, 100000) n",
+    )
+    limit = ["SET idle_in_transaction_session_timeout = 50"]
+    ended = "SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'"
+    with session(base, table="idle", key="id", loc="slug", session=limit, reader="cursor") as source:
+        rows = source.read([KeyRange(None, None)])
+        next(iter(rows))
+        while base.rows(ended):
+            time.sleep(0.02)
+        with pytest.raises(SourceError, match="idle-in-transaction timeout"):
+            list(rows)
+    base.run("DROP TABLE idle")
 
 
 @pytest.mark.parametrize("name", ["postgresql", "mariadb"])
@@ -106,7 +135,9 @@ def test_the_formats_of_the_package_come_after_the_users_settings(name: str) -> 
     dialect = dialect_of(stub(name))
     plain = dialect.opening_sql()
     dialect.users_sql = ("USE WAREHOUSE small",)
-    assert dialect.opening_sql() == ("USE WAREHOUSE small", *plain)
+    opening = dialect.opening_sql()
+    assert [sql for sql in opening if sql != "USE WAREHOUSE small"] == [*plain]
+    assert opening.index("USE WAREHOUSE small") < opening.index(dialect.session_sql[0])
     assert dialect_of(stub(name)).opening_sql() == plain
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -256,6 +256,9 @@ class Dialect(ValueSql):
         """Return the statements that open a read-only transaction. The package's formats come after the user's settings."""
         return (*self.users_sql, *self.session_sql, *self.begin_sql)
 
+    def hold(self, connection: sa.Connection, table: str) -> None:
+        """Make later transactions wait for a change that would empty a table in their snapshot. The default does nothing."""
+
     def begin(self, connection: sa.Connection) -> None:
         """Set the session's formats and begin its read-only transaction."""
         setup(connection, self.opening_sql())
@@ -268,7 +271,7 @@ class Dialect(ValueSql):
             try:
                 yield connection
             finally:
-                if not connection.invalidated:
+                with suppress(Exception):  # of a lost connection; the first error says why it is lost
                     connection.rollback()
 
     def time(self, connection: sa.Connection) -> datetime:

@@ -61,6 +61,7 @@ SELECT c.oid, CASE WHEN c.relkind = 'v' THEN pg_get_viewdef(c.oid) END,
   ARRAY(SELECT CAST(relid AS oid) FROM pg_catalog.pg_partition_tree(c.oid) ORDER BY 1)
 FROM pg_catalog.pg_class c WHERE c.oid = to_regclass(:relation)
 """
+IS_TABLE = "SELECT relkind IN ('r', 'p') FROM pg_catalog.pg_class WHERE oid = to_regclass(:relation)"
 SHARE = """
 SELECT MAX(total) FROM (SELECT SUM(common.share) AS total FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -100,6 +101,7 @@ class PostgreSQL(Dialect):
     null_sql: ClassVar[str] = "NOT ({} IS NOT NULL)"
     """A composite value with a NULL field is neither NULL nor NOT NULL."""
     begin_sql: ClassVar[tuple[str, ...]] = ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",)
+    lock_sql: tuple[str, ...] = ()
     session_sql: ClassVar[tuple[str, ...]] = (
         # JIT compilation of a nested CASE with thousands of boundaries takes minutes, while running it is fast.
         ("SELECT set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO, YMD', true),"
@@ -146,8 +148,14 @@ class PostgreSQL(Dialect):
         return postgresql_readers.opened(context, engine)
 
     def opening_sql(self) -> tuple[str, ...]:
-        """Return the statements of ``Dialect.opening_sql``. A transaction's isolation is set before its first query."""
-        return (*self.users_sql, *self.begin_sql, *self.session_sql)
+        """Return the statements of ``Dialect.opening_sql``. The first query takes the snapshot; isolation and locks come before."""
+        return (*self.begin_sql, *self.users_sql, *self.lock_sql, *self.session_sql)
+
+    def hold(self, connection: sa.Connection, table: str) -> None:
+        """Lock a table before each snapshot. A snapshot that is older than a TRUNCATE sees the table empty."""
+        name = self.table_name(name_parts(table))
+        if connection.execute(sa.text(IS_TABLE), {"relation": name}).scalar_one_or_none():
+            self.lock_sql = (f"LOCK TABLE {name} IN ACCESS SHARE MODE",)
 
     def share(self, connection: sa.Connection, table: str | None, column: str, values: Sequence[object]) -> float:
         if table is None:

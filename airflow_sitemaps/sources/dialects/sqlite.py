@@ -43,7 +43,10 @@ class SQLite(Dialect):
     writable_sql: ClassVar[tuple[str, ...]] = ("PRAGMA query_only = OFF",)
     begin_sql: ClassVar[tuple[str, ...]] = ("BEGIN",)
     now_sql: ClassVar[str] = "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
-    identity_sql: ClassVar[str | None] = "SELECT rootpage, sql FROM sqlite_master WHERE lower(name) = lower(:name)"
+    identity_sql: ClassVar[str | None] = (  # triggers go with their table, whose page and text the next one may have
+        "SELECT t.rootpage, t.sql, (SELECT group_concat(g.name || ' ' || g.rowid) FROM sqlite_master g"
+        " WHERE g.type = 'trigger' AND lower(g.tbl_name) = lower(:name)) FROM sqlite_master t WHERE lower(t.name) = lower(:name)"
+    )
 
     text_type: ClassVar[str] = "TEXT"
     text_sql: ClassVar[str] = "CAST({} AS TEXT)"
