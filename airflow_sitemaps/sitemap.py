@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, TemplateError
 from airflow_sitemaps.protocol.entry import PROFILES, Limits
-from airflow_sitemaps.protocol.loc import written_form
+from airflow_sitemaps.protocol.loc import scope_of, written_form
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.rules import RULES, Rulebook, Verdict
 from airflow_sitemaps.shards import layout
@@ -89,7 +89,7 @@ class Section:
                 f"{where}: path={self.path!r}; give a relative folder that ends in '/', like 'de/'"
             )
         if self.base_url is not None and not re.fullmatch(
-            r"https?://[^/?#\s]+[^?#\s]*(?<!\.xml)(?<!\.xml\.gz)",
+            r"https?://(?![^/]*@)[^/?#\s]+[^?#\s]*(?<!\.xml)(?<!\.xml\.gz)",
             self.base_url if isinstance(self.base_url, str) else "",
         ):
             raise ConfigurationError(
@@ -213,6 +213,7 @@ class Sitemap:
             )
         for section in self.sections:
             self.rulebook(section)
+            scope_of(self.base_url_of(section), tuple(self.cross_submit))
             self._check_detection(section)
             self._check_page(section)
             self._check_waits(section)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -82,6 +83,7 @@ def test_a_sitemap_needs_a_store_and_a_list_of_sections() -> None:
         {"base_url": "https://"},
         {"base_url": type("Address", (), {"__str__": lambda _self: BASE})()},
         {"base_url": "https://de example.com/"},
+        {"base_url": "https://bob:secret@www.example.com/"},
         {"guards": 0.1},
         {"shards": 50_000},
         {"rules": {"loc-hots": "fail"}},
@@ -92,6 +94,26 @@ def test_a_sitemap_needs_a_store_and_a_list_of_sections() -> None:
 def test_a_section_refuses_invalid_settings(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         Section("pages", MemorySourceConfig([]), **settings)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "cross_submit"),
+    [
+        ("https://münchen.example/", ()),
+        ("https://www.example.com/größe/", ()),
+        ("https://www.example.com:99999/", ()),
+        (BASE, ["*.example.com"]),
+        (BASE, [""]),
+    ],
+)
+def test_an_address_that_no_file_can_have_is_refused_at_once(base_url: str, cross_submit: list[str]) -> None:
+    section = Section("pages", MemorySourceConfig([]))
+    with pytest.raises(ConfigurationError):
+        Sitemap(MemoryStore(base_url=base_url), [section], cross_submit=cross_submit)
+    with pytest.raises(ConfigurationError):
+        Sitemap(
+            MemoryStore(base_url=BASE), [dataclasses.replace(section, base_url=base_url)], cross_submit=cross_submit
+        )
 
 
 class OwnSource:

@@ -25,7 +25,7 @@ def test_offences_stay_within_the_shrinking_lists(check: str) -> None:
 
 def test_each_folder_keeps_to_its_budget() -> None:
     lines = budget.excess()
-    assert not lines, "\n".join(lines)
+    assert not lines, "\n".join([*lines, "Shorten it, or raise budget.txt in a commit of its own that says why"])
     allowed = budget.total(budget.budget())
     assert allowed.lines <= MAX_LINES
     assert allowed.modules <= MAX_MODULES

@@ -225,9 +225,8 @@ def _rebuilt(request: RunRequest, manifest: Manifest | None) -> tuple[str, ...]:
     names |= {name: name for name in file_names}
     unknown = sorted(set(request.rebuild) - set(names))
     if unknown:
-        raise RequestError(
-            f"rebuild: {', '.join(unknown)} is not a shard of this run's sections; names look like {sorted(file_names)[:2]}"
-        )
+        like = f"names look like {sorted(file_names)[:2]}" if file_names else "they have none yet"
+        raise RequestError(f"rebuild: {', '.join(unknown)} is not a shard of this run's sections; {like}")
     return tuple(names[name] for name in request.rebuild)
 
 
