@@ -349,6 +349,46 @@ def test_halves_lie_on_the_public_folders_file_system(small_disk: Path, tmp_path
     assert files_below(small_disk) == ["maps/k"]
 
 
+@pytest.mark.parametrize("part", ["inodes", "half", "metadata"])
+def test_a_full_disk_of_the_state_folder_is_named(
+    part: str, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public = LocalStore(tmp_path / "maps", base_url=BASE, state_dir=small_disk / "state").open().public
+    put(public, "k", b"x")
+
+    def fill() -> None:
+        with (small_disk / "large").open("wb", buffering=0) as file, suppress(OSError):
+            while file.write(b"x" * 4096):
+                pass
+
+    def fill_inodes() -> None:
+        with suppress(OSError):
+            for number in range(200):
+                (small_disk / str(number)).touch()
+
+    if part == "metadata":
+        real = objects.version
+        monkeypatch.setattr(objects, "version", lambda status: fill() or real(status))
+    else:
+        fill() if part == "half" else fill_inodes()
+    with pytest.raises(StoreError, match=rf"write .* no room .* system of {small_disk}/state/{BOOKS}/"):
+        put(public, "l", b"x")
+
+
+def test_a_lock_of_another_user_is_named(config: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    public = config.open().public
+    real, locks = os.open, tmp_path / "maps-state" / BOOKS / "locks"
+
+    def refuse(path: Any, *arguments: Any) -> int:
+        if locks in Path(path).parents:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, *arguments)
+
+    monkeypatch.setattr(objects.os, "open", refuse)
+    with pytest.raises(ConfigurationError, match=f"Give it access to {locks} and to all in it"):
+        put(public, "k", b"x")
+
+
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM, errno.EROFS])
 def test_a_folder_that_may_not_be_written_is_reported(
     code: int, config: LocalStore, monkeypatch: pytest.MonkeyPatch

@@ -27,7 +27,7 @@ from uuid import uuid4
 from blake3 import blake3
 
 from airflow_sitemaps.ports import PutOutcomeError
-from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, add_folders, make_folders, sync_folder
+from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, add_folders, explained, sync_folder
 
 SCRATCH: Final = ".airflow-sitemaps-"
 """Prefix of the name of a file that is being written."""
@@ -68,9 +68,10 @@ def scratch_file(
     """
     token = uuid4().hex
     entry, scratch = ledger / token, path.parent / f"{SCRATCH}{token}"
-    make_folders(ledger, UMASK)
     try:
-        entry.write_bytes(os.fsencode(scratch))
+        with explained("write", entry):
+            add_folders(ledger, UMASK)
+            entry.write_bytes(os.fsencode(scratch))
         for attempt in range(1, RACES + 1):
             try:
                 add_folders(path.parent, permissions)
@@ -142,7 +143,7 @@ def _create(scratch: Path, path: Path, claim: Path) -> None:
 
 
 def _create_without_links(scratch: Path, path: Path, claim: Path) -> None:
-    make_folders(claim.parent, UMASK)
+    add_folders(claim.parent, UMASK)
     claim.touch()
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))

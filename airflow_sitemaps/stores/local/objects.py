@@ -116,7 +116,8 @@ class LocalObjects:
             try:
                 with scratch_file(path, body, self.books / "half", self.permissions, attach) as scratch:
                     status = scratch.stat()
-                    self._sidecars.write(key, Sidecar(etag=etag, metadata=checked, stat=version(status)))
+                    with explained("write", self._sidecars.folder / key_hash(key)):
+                        self._sidecars.write(key, Sidecar(etag=etag, metadata=checked, stat=version(status)))
                     give_name(scratch, path, create=isinstance(mode, Create), claim=self._claim(key))
                 placed = regular_status(path)
                 if placed is not None and identity(placed) == identity(status):

@@ -146,11 +146,12 @@ def explained(verb: str, path: Path, byte_size: int | None = None) -> Iterator[N
 
 
 def _translated(e: OSError, verb: str, path: Path, byte_size: int | None) -> StoreError | ConfigurationError:
+    at = Path(e.filename) if isinstance(e.filename, str) else path
     if e.errno in NO_ROOM:
-        size = "" if byte_size is None else f" {byte_size:,} bytes"
+        size = "" if byte_size is None else f" for {byte_size:,} bytes"
         return StoreError(
-            f"{verb} {path}: no room for{size} ({e.strerror}). This file was not changed. Free space on the file system of "
-            f"{path.parent} or raise the quota or file size limit, then run again"
+            f"{verb} {path}: no room{size} ({e.strerror}). This file was not changed. Free space on the file system of "
+            f"{at.parent} or raise the quota or file size limit, then run again"
         )
     if e.errno in UNUSABLE_NAME:
         return ConfigurationError(
@@ -159,9 +160,9 @@ def _translated(e: OSError, verb: str, path: Path, byte_size: int | None) -> Sto
         )
     if e.errno in NOT_PERMITTED:
         return ConfigurationError(
-            f"{verb} {path}: not permitted ({e.strerror}) for user id {os.getuid()}. Give it access to {path.parent}"
+            f"{verb} {path}: not permitted ({e.strerror}) for user id {os.getuid()}. Give it access to {at.parent} and to all in it"
         )
-    return StoreError(f"{verb} {path}: {e.strerror or e}. Check the file system, then run again")
+    return StoreError(f"{verb} {path}: {e.strerror or e}. Check the file system of {at.parent}, then run again")
 
 
 def _make(folder: Path, permissions: Permissions) -> None:
