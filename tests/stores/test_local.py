@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -414,6 +414,32 @@ def test_a_failing_disk_is_a_store_error(config: LocalStore, monkeypatch: pytest
     monkeypatch.setattr(objects.os, "open", fail)
     with pytest.raises(StoreError, match="Input/output error"):
         public.get("k")
+
+
+@pytest.mark.parametrize(
+    ("area", "code", "error"),
+    [
+        ("state", errno.EACCES, ConfigurationError),
+        ("state", errno.EIO, StoreError),
+        ("public", errno.ESTALE, StoreError),
+        ("public", errno.EACCES, None),
+    ],
+)
+def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
+    area: str, code: int, error: type[Exception] | None, config: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects_of_area = getattr(config.open(), area)
+    put(objects_of_area, "folder/k.xml", b"x")
+    real = os.scandir
+
+    def fail(path: Any) -> Any:
+        if Path(path).name == "folder":
+            raise OSError(code, os.strerror(code), str(path))
+        return real(path)
+
+    monkeypatch.setattr(objects.os, "scandir", fail)
+    with pytest.raises(error, match=f"list .*{os.strerror(code)}") if error else nullcontext():
+        assert not list(objects_of_area.list())
 
 
 def test_a_name_that_may_not_last_is_in_doubt(config: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:

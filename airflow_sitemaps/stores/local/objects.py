@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
 from airflow_sitemaps.stores.local.files import (
+    NOT_A_FILE,
     SCRATCH,
     Sidecar,
     Sidecars,
@@ -270,7 +271,7 @@ class LocalObjects:
 
     def _keys(self, prefix: str, recorded: frozenset[str]) -> Iterator[str]:
         """Yield every name below the root that is a key and, in the public area, could be the name of a sitemap."""
-        for folder, folders, files in os.walk(self.root / prefix.rpartition("/")[0], followlinks=False):
+        for folder, folders, files in os.walk(self.root / prefix.rpartition("/")[0], onerror=self._unlisted):
             if Path(folder) == self.books.parent and self.books.name in folders:
                 folders.remove(self.books.name)
             above = Path(folder).relative_to(self.root).as_posix()
@@ -278,6 +279,11 @@ class LocalObjects:
                 key = name if above == "." else f"{above}/{name}"
                 if not name.startswith(SCRATCH) and is_key(key) and self._is_listed(key, recorded):
                     yield key
+
+    def _unlisted(self, e: OSError) -> None:
+        """Raise the error of a folder that could not be listed, unless it is missing or a closed one of the public area."""
+        if e.errno not in NOT_A_FILE and (self.area == "state" or not isinstance(e, PermissionError)):
+            raise e
 
     def _is_listed(self, key: str, recorded: frozenset[str]) -> bool:
         return self.area == "state" or key.endswith(SITEMAP_SUFFIXES) or key_hash(key) in recorded
