@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_sitemaps.errors import ConfigurationError, StoreError
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, ObjectStore, PutMode, PutOutcomeError, Update
 from airflow_sitemaps.stores.local import BOOKS, LocalStore, objects, permissions
 
@@ -125,7 +125,7 @@ def test_a_file_system_without_modes_is_used_unless_a_mode_is_set(
     put(LocalStore(tmp_path / "maps", base_url=BASE).open().public, "k.xml")
     put(LocalStore(tmp_path / "maps", base_url=BASE).open().public, "de/k.xml")
     assert (tmp_path / "maps" / "k.xml").read_bytes() == b"x"
-    with pytest.raises((ConfigurationError, StoreError)):
+    with pytest.raises(ConfigurationError, match=r"other\.xml: file_mode=0o640 cannot be set .* Leave file_mode= out"):
         put(LocalStore(tmp_path / "maps", base_url=BASE, file_mode=0o640).open().public, "other.xml")
 
 
@@ -177,6 +177,21 @@ def test_the_group_can_be_set(tmp_path: Path) -> None:
     assert {(tmp_path / "maps" / name).stat().st_gid for name in (".", "de", "de/k.xml")} == {group}
     put(LocalStore(tmp_path / "more", base_url=BASE, group=group).open().public, "k.xml")
     assert (tmp_path / "more" / "k.xml").stat().st_gid == group
+
+
+def test_a_group_that_this_user_is_not_in_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(permissions.os, "chown", refuse)
+    refused = r"group=33 cannot be set .* Add user id \d+ to that group, or leave group= out"
+    with pytest.raises(ConfigurationError, match=refused):
+        LocalStore(tmp_path / "maps", base_url=BASE, group=33).open()
+    assert not (tmp_path / "maps").exists()
+    (tmp_path / "maps").mkdir()
+    with pytest.raises(ConfigurationError, match=refused):
+        put(LocalStore(tmp_path / "maps", base_url=BASE, group=33).open().public, "k.xml")
+    assert not list((tmp_path / "maps").iterdir())
 
 
 def test_permissions_that_cannot_work_are_refused_when_the_store_is_made(tmp_path: Path) -> None:

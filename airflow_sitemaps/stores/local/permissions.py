@@ -50,14 +50,28 @@ class Permissions:
 
     def apply(self, handle: int, replaced: Path) -> None:
         """Set the group and mode of an open file that is going to replace another one, if that exists."""
-        if self.gid is not None:
-            os.fchown(handle, -1, self.gid)
+        self.give_group(handle, replaced)
         if self.file_mode is not None:
             try:
                 os.fchmod(handle, self.file_mode | (_permission_bits(replaced) if self.widen else 0))
             except OSError as e:
-                if not self.widen or e.errno not in NO_MODES:
+                if e.errno not in NO_MODES:
                     raise
+                if not self.widen:
+                    raise ConfigurationError(
+                        f"write {replaced}: file_mode={self.file_mode:#o} cannot be set ({e.strerror}). Leave file_mode= out"
+                    ) from e
+
+    def give_group(self, opened: int | Path, path: Path) -> None:
+        """Set the group of a folder, or of an open file that is going to get this path."""
+        try:
+            if self.gid is not None:
+                os.chown(opened, -1, self.gid)
+        except PermissionError as e:
+            raise ConfigurationError(
+                f"{path}: group={self.gid} cannot be set ({e.strerror}). Add user id {os.getuid()} to that group, or leave "
+                "group= out"
+            ) from e
 
 
 UMASK: Final = Permissions()
@@ -172,8 +186,11 @@ def _make(folder: Path, permissions: Permissions) -> None:
         if not folder.is_dir():
             raise
         return  # another process was faster
-    if permissions.gid is not None:
-        os.chown(folder, -1, permissions.gid)
+    try:
+        permissions.give_group(folder, folder)
+    except ConfigurationError:
+        folder.rmdir()  # an existing folder would keep its group
+        raise
     if permissions.dir_mode is None:
         return
     setgid = folder.stat().st_mode & stat.S_ISGID
