@@ -253,7 +253,7 @@ def _area(address: str, conn_id: str | None) -> Iterator[ObjectStore]:
         new = tempfile.TemporaryDirectory(prefix=".airflow-sitemaps-", dir=folder)
     except OSError as error:
         raise ConfigurationError(
-            f"{folder}: no folder can be made here ({error.strerror}). Permit it to this user"
+            f"{folder}: no folder can be made here ({error.strerror}). Permit it to this user, or mount it writable"
         ) from None
     with new as inner:
         yield open_area(inner, None)

@@ -43,7 +43,10 @@ def test_a_folder_that_cannot_be_written(
 
     monkeypatch.setattr(lookups.tempfile, "TemporaryDirectory", refuse)
     assert main(["store-check", str(tmp_path)]) != 0
-    assert f"{tmp_path}: no folder can be made here (Permission denied)" in capfd.readouterr().err
+    assert (
+        f"{tmp_path}: no folder can be made here (Permission denied). Permit it to this user, or mount it writable"
+        in capfd.readouterr().err
+    )
 
 
 def test_s3_by_its_connection(capfd: pytest.CaptureFixture[str]) -> None:

@@ -164,8 +164,8 @@ def _translated(e: OSError, verb: str, path: Path, byte_size: int | None) -> Sto
     if e.errno in NO_ROOM:
         size = "" if byte_size is None else f" for {byte_size:,} bytes"
         return StoreError(
-            f"{verb} {path}: no room{size} ({e.strerror}). This file was not changed. Free space on the file system of "
-            f"{at.parent} or raise the quota or file size limit, then run again"
+            f"{verb} {path}: no room{size} ({e.strerror}). This file was not changed. Free space or inodes (df -i) on the "
+            f"file system of {at.parent}, or raise the quota or file size limit, then run again"
         )
     if e.errno in UNUSABLE_NAME:
         return ConfigurationError(
@@ -173,9 +173,8 @@ def _translated(e: OSError, verb: str, path: Path, byte_size: int | None) -> Sto
             "exists where a folder is needed. Choose another path"
         )
     if e.errno in NOT_PERMITTED:
-        return ConfigurationError(
-            f"{verb} {path}: not permitted ({e.strerror}) for user id {os.getuid()}. Give it access to {at.parent} and to all in it"
-        )
+        advice = "Mount it writable" if e.errno == errno.EROFS else f"Give it access to {at.parent} and to all in it"
+        return ConfigurationError(f"{verb} {path}: not permitted ({e.strerror}) for user id {os.getuid()}. {advice}")
     return StoreError(f"{verb} {path}: {e.strerror or e}. Check the file system of {at.parent}, then run again")
 
 
