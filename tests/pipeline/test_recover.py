@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_sitemaps.errors import ConflictError, StoreError
+from airflow_sitemaps.errors import ConfigurationError, ConflictError, StoreError
 from airflow_sitemaps.pipeline import build, recover, stages
 from airflow_sitemaps.pipeline.find import find
 from airflow_sitemaps.pipeline.publish import promotion
@@ -101,6 +101,22 @@ def test_a_run_that_read_all_rows_reports_the_promotion_that_it_finishes(interru
     report = interrupted.build(full=True)
     assert promoted(interrupted)
     assert (report.result, report.generation, report.previous_generation) == ("published", 2, 1)
+
+
+@pytest.mark.parametrize("error", [StoreError, ConfigurationError])
+def test_a_report_that_cannot_be_stored_leaves_no_doubt_of_the_generation(
+    error: type[Exception], interrupted: World
+) -> None:
+    def refuse(call: Call) -> None:
+        if call.verb == "put" and call.key.startswith("reports/"):
+            raise error("access denied")
+
+    sitemap = interrupted.sitemap(FaultyStore(interrupted.config, Faults(before=refuse)))
+    with pytest.raises(error, match="generation 2 is published, only the report of this run is missing: access denied"):
+        build(sitemap, clock=interrupted.clock)
+    assert promoted(interrupted)
+    with pytest.raises(error, match=r"^access denied"):
+        build(sitemap, clock=interrupted.clock)
 
 
 def test_a_damaged_body_is_read_again(interrupted: World) -> None:

@@ -310,7 +310,13 @@ class StateRepository:
         """Store a report and return its key."""
         key = report_key(report.run)
         body = json.dumps(report.to_dict(), ensure_ascii=False, indent=1).encode()
-        put_verified(self.objects, key, body, mode=Overwrite(), write_id=f"{key}#{report.finished_at}")
+        try:
+            put_verified(self.objects, key, body, mode=Overwrite(), write_id=f"{key}#{report.finished_at}")
+        except (ConfigurationError, StoreError) as error:
+            if "published" not in report.result:
+                raise
+            done = f"generation {report.generation} is published, only the report of this run is missing"
+            raise type(error)(f"{done}: {error}") from error
         return key
 
     def read_report(self, run: str) -> dict[str, Any] | None:
