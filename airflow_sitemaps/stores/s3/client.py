@@ -46,7 +46,11 @@ NEXT_STEPS: Final = {
     "QuotaExceeded": "The quota of the bucket or of its owner is used up: raise it, or remove what is not needed",
     "NotImplemented": _NOT_IMPLEMENTED,
     "501": _NOT_IMPLEMENTED,
-    "400": "The store does not understand the request: check region_name and endpoint_url",
+    "InvalidRequest": (
+        "Correct what the store says. If it wants a checksum (Object Lock), add to the connection's extra "
+        '"config_kwargs": {{"request_checksum_calculation": "when_supported"}}'
+    ),
+    "400": "Correct what the store says; if it says nothing, check region_name and endpoint_url",
 }
 """Next step by error code, or else by HTTP status, for errors that a retry cannot fix."""
 DENIED: Final = frozenset({"AccessDenied", "AllAccessDisabled", "403", "Forbidden"})
