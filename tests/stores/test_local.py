@@ -496,7 +496,7 @@ def test_scratch_files_of_a_crash_are_swept_after_a_day(config: LocalStore, tmp_
     ledger = tmp_path / "maps-state" / BOOKS / "half"
     leftover = tmp_path / "maps" / "de" / f"{SCRATCH}1"
     outside = tmp_path / f"{SCRATCH}not-ours"
-    entries = [ledger / "1", ledger / "2"]
+    entries = [ledger / "1", ledger / "2", ledger.parent / "metadata" / "public" / "hash-1-2-etag.half"]
     for file in (leftover, outside, *entries):
         file.write_bytes(b"x")
     entries[0].write_text(str(leftover))
