@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -51,6 +52,12 @@ class StoreSettings:
 
     def __post_init__(self) -> None:
         where = self._named()
+        for name, value in vars(self).items():
+            if isinstance(value, str | os.PathLike) and re.search("{[{%]", str(value)):
+                raise ConfigurationError(
+                    f"{where}: {name}={str(value)!r} holds a template, and templates are rendered in settings of sources only. "
+                    "Take the value from the environment (see docs/environments.md)"
+                )
         self.base_url = checked_base_url(self.base_url, where=where)
         if not isinstance(self.index_name, str) or not INDEX_NAME.fullmatch(self.index_name):
             raise ConfigurationError(
@@ -170,7 +177,7 @@ def checked_base_url(base_url: str, *, where: str) -> str:
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
             f"{where}: base_url={base_url!r} must be absolute, a text like 'https://www.example.com/sitemaps/': "
-            "it is the address at which crawlers read the public folder. Templates are not rendered in it"
+            "it is the address at which crawlers read the public folder"
         )
     if parts.path.endswith((".xml", ".xml.gz")):
         raise ConfigurationError(
