@@ -44,7 +44,7 @@ class ObjectInfo:
         etag: The store's own version token.
         byte_size: Size in bytes.
         metadata: User metadata with lower-case keys. Default: none.
-        modified_at: Time of the last write. Default: None, not known.
+        modified_at: Time of the last write, with its time zone. Default: None, not known.
     """
 
     key: str

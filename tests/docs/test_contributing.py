@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from airflow_sitemaps.ports import ObjectInfo
+
 ROOT = Path(__file__).parents[2]
 PAGES = ("CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", *(f"docs/decisions/{n}" for n in ("README.md",)))
 WALK = re.compile(r"^\| (add a dialect|add a rule about URLs|find [^|]+) \| ([^|]+) \|$", re.MULTILINE)
@@ -36,6 +38,10 @@ def test_the_walks_lead_to_what_they_promise() -> None:
     assert "def put_verified" in (package / "pipeline/state/repository.py").read_text()
     assert "DIALECTS" in (package / "sources/dialects/__init__.py").read_text()
     assert "_rule(" in (package / "protocol/rules.py").read_text()
+
+
+def test_the_ports_say_that_times_have_a_zone() -> None:
+    assert "modified_at: Time of the last write, with its time zone." in (ObjectInfo.__doc__ or "")
 
 
 @pytest.mark.parametrize("page", PAGES)
