@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from airflow_sitemaps.ports import ObjectInfo
+from airflow_sitemaps.ports import ObjectInfo, ObjectStore
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", *(f"docs/decisions/{n}" for n in ("README.md",)))
@@ -38,6 +38,12 @@ def test_the_walks_lead_to_what_they_promise() -> None:
     assert "def put_verified" in (package / "pipeline/state/repository.py").read_text()
     assert "DIALECTS" in (package / "sources/dialects/__init__.py").read_text()
     assert "_rule(" in (package / "protocol/rules.py").read_text()
+
+
+def test_what_the_pages_need_of_a_store_is_named() -> None:
+    walk = (ROOT / "CONTRIBUTING.md").read_text().partition("### Add a store\n")[2].partition("###")[0]
+    assert all(name in walk for name in ("`state_uri`", "`conn_id`", '`url("")`', "`_CONNECTIONS`", "slash"))
+    assert "``open_area``" in (ObjectStore.url.__doc__ or "")
 
 
 def test_the_ports_say_that_times_have_a_zone() -> None:

@@ -31,12 +31,13 @@ sitemap = Sitemap(AtticStore("attic://shop", base_url="https://attic.example/"),
 report = build(sitemap)
 verification = of_address("attic://shop/sitemap.xml").verify()
 state = open_area("attic://shop-state", None)
+same = open_area(sitemap.store.open().state.url(""), None)
 print(json.dumps({
     "result": report.result,
     "urls": verification.urls,
     "asset": sitemap.asset.uri,
     "console": sitemap.store.console_url(),
-    "manifest": state.get("manifest.json.gz") is not None,
+    "manifest": state.get("manifest.json.gz") == same.get("manifest.json.gz") is not None,
 }))
 """
 
