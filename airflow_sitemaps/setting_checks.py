@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NoReturn
+from importlib.metadata import EntryPoint
+from typing import Any, NoReturn
 
 from airflow_sitemaps.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 LONGEST = timedelta(days=36_500)
 """A hundred years: longer durations lead to times that a ``datetime`` cannot hold."""

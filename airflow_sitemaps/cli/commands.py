@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import logging
 import os
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from airflow_sitemaps import report_text
 from airflow_sitemaps.cli import estimate as cost_estimate
@@ -23,24 +24,20 @@ from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.pipeline import build as build_sitemap
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.adoption import adopt as adopt_sitemap
+from airflow_sitemaps.pipeline.report import Report
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, chosen
+from airflow_sitemaps.ports import Progress
 from airflow_sitemaps.protocol import robots as robots_txt
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.report_text import LogProgress
 from airflow_sitemaps.shards.guards import Permit
+from airflow_sitemaps.shards.plan import Plan
+from airflow_sitemaps.sitemap import Sitemap
 from airflow_sitemaps.stores import default_connection
 from airflow_sitemaps.templates import rendered
 from airflow_sitemaps.verification import of_address, of_sitemap
 from airflow_sitemaps.verification import result as formats
-
-if TYPE_CHECKING:
-    import argparse
-
-    from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.ports import Progress
-    from airflow_sitemaps.shards.plan import Plan
-    from airflow_sitemaps.sitemap import Sitemap
-    from airflow_sitemaps.verification.result import Verification
+from airflow_sitemaps.verification.result import Verification
 
 log = logging.getLogger(__name__)
 

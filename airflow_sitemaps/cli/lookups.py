@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -25,18 +26,14 @@ from airflow_sitemaps.pipeline.inventory import PERIODS, SectionInventory, count
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.state.capability_probe import Reply, examine
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.pipeline.status import Status
+from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.quantities import counted, size
 from airflow_sitemaps.report_text import trust_lines
 from airflow_sitemaps.search_engines import fetches, indexnow
 from airflow_sitemaps.stores import FOLDER, default_connection, open_area, scheme_of
 from airflow_sitemaps.stores.local.permissions import explained
 from airflow_sitemaps.templates import rendered
-
-if TYPE_CHECKING:
-    import argparse
-
-    from airflow_sitemaps.pipeline.status import Status
-    from airflow_sitemaps.ports import ObjectStore
 
 SAMPLES: Final = 20
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
+from airflow.sdk.types import TaskInstanceKey
 
 from airflow_sitemaps.airflow_compat import api_base_url
-
-if TYPE_CHECKING:
-    from airflow.sdk.types import TaskInstanceKey
-
 
 NAV_ROUTE: Final = "sitemaps"
 DAG_ROUTE: Final = "sitemap"

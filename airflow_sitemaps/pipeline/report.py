@@ -6,19 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from airflow_sitemaps.errors import PartlyPublishedError
+from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards.codec import Receipt
 from airflow_sitemaps.shards.guards.judgement import changes_by_day, trust_of_week
 from airflow_sitemaps.shards.layout import extra_urls, robots_urls
+from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+from airflow_sitemaps.shards.plan import Plan, SectionFailure, SectionPlan
 from airflow_sitemaps.shards.url_sample import PrefixCount, top_prefixes
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.lastmod import LastmodTrust
-    from airflow_sitemaps.shards.codec import Receipt
-    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import Plan, SectionFailure, SectionPlan
 
 REPORT_FORMAT = 1
 

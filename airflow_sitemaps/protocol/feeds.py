@@ -12,15 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from airflow_sitemaps.protocol import lastmod as lastmods
+from airflow_sitemaps.protocol.entry import Limits
 from airflow_sitemaps.protocol.extensions import ELEMENT_KINDS, read_extension
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.protocol.markup import FOOTER, FORBIDDEN, NAMESPACES, attributes, element, escape, header
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.entry import Limits
 
 Format = Literal["rss", "mrss", "atom"]
 Lower = tuple[int | str, ...] | None

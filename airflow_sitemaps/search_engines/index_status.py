@@ -10,15 +10,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from airflow_sitemaps.pipeline.state.repository import newest, put_newest
+from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.shards import Count, Decoder
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.ports import ObjectStore
 
 FORMAT: Final = 1
 AREA: Final = "inspections/"

@@ -8,24 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.errors import RefusedError, StoreContentError
+from airflow_sitemaps.ledger.join import RangeLedger
 from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, clean
+from airflow_sitemaps.protocol.columnar.elements import Cleaned
+from airflow_sitemaps.protocol.entry import RowContext
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
+from airflow_sitemaps.protocol.gzip import Preset
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.shards.ranges import Digest, total
 from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile, UrlSurvey, key_text
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.ledger.join import RangeLedger
-    from airflow_sitemaps.protocol.columnar.elements import Cleaned
-    from airflow_sitemaps.protocol.entry import RowContext
-    from airflow_sitemaps.protocol.gzip import Preset
-
 
 __all__ = ["ShardFile", "ShardStream", "UrlSurvey"]
 

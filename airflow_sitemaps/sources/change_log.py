@@ -8,15 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.setting_checks import LONGEST
+from airflow_sitemaps.shards.ranges import KeyPart
 from airflow_sitemaps.sources.columns import TIMES, Column, Kind
 from airflow_sitemaps.sources.user_texts import are_columns, is_absent_or_text, name_parts, rendered_text
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.shards.ranges import KeyPart
 
 SINCE: Final = "since"
 ASKS_SINCE: Final = re.compile(rf"(?<![:\w\\]):{SINCE}\b(?!:)")

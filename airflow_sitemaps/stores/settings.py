@@ -6,15 +6,21 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.ports import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, PutOutcomeError, Store, is_revalidated
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.ports import ObjectInfo, ObjectStore, Purge
+from airflow_sitemaps.ports import (
+    INDEX_CACHE_CONTROL,
+    SHARD_CACHE_CONTROL,
+    ObjectInfo,
+    ObjectStore,
+    Purge,
+    PutOutcomeError,
+    Store,
+    is_revalidated,
+)
 
 MAX_KEY_BYTES: Final = 1024
 """Longest key of S3, Google Cloud Storage and Azure in UTF-8 bytes, including its prefix."""

@@ -14,14 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from itertools import count
-from typing import TYPE_CHECKING
 
+from airflow_sitemaps.ports import Store
 from airflow_sitemaps.protocol.reader import ReadEntry, read
 from airflow_sitemaps.sources.memory_source import MemorySource, MemorySourceConfig
 from airflow_sitemaps.stores.memory import MemoryStore
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.ports import Store
 
 __all__ = ["BrokenSitemapError", "Crawl", "FakeClock", "MemorySource", "MemorySourceConfig", "MemoryStore", "crawl"]
 

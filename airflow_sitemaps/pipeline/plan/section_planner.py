@@ -7,24 +7,22 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import rows_of_body
 from airflow_sitemaps.pipeline.plan.surveys import Narrowed, PartialSurvey, SharedSurveys, key_change, narrow
 from airflow_sitemaps.pipeline.publish import public_files
+from airflow_sitemaps.pipeline.request import SectionContext
 from airflow_sitemaps.pipeline.state.identity import fingerprint, is_of_owner
+from airflow_sitemaps.ports import Source
 from airflow_sitemaps.protocol.lastmod import next_second
 from airflow_sitemaps.shards.layout import fits, shard_names
+from airflow_sitemaps.shards.manifest import SectionManifest, Shard
 from airflow_sitemaps.shards.plan import Action, DatePlan, LedgerPlan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.range_actions import DecisionContext, LayoutRange, decide, join, old_shards, split_size
 from airflow_sitemaps.shards.ranges import INTEGER, UNKNOWN, Digest, Key, KeyRange, Survey, cut, same_kinds, show
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.pipeline.request import SectionContext
-    from airflow_sitemaps.ports import Source
-    from airflow_sitemaps.shards.manifest import SectionManifest, Shard
 
 MOST_JOINED: Final = 250_000
 """Number of URLs that a writing task joins with every URL of a section at once, within 60 MB of memory."""

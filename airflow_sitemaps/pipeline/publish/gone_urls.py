@@ -11,26 +11,23 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ManifestError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import read_part
+from airflow_sitemaps.pipeline.request import OpenSitemap
 from airflow_sitemaps.pipeline.state.repository import GZIP, put_verified, run_directory
 from airflow_sitemaps.ports import Create, ObjectStore
 from airflow_sitemaps.protocol import feeds
+from airflow_sitemaps.protocol.entry import Limits
 from airflow_sitemaps.protocol.markup import escape
 from airflow_sitemaps.shards import codec
+from airflow_sitemaps.shards.codec import Receipt, StagedShard
 from airflow_sitemaps.shards.gone import MOST_GONE, GoneUrls, SectionMoves, next_gone
 from airflow_sitemaps.shards.manifest import GoneRecord, LedgerPart, Manifest, SectionManifest
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.pipeline.request import OpenSitemap
-    from airflow_sitemaps.protocol.entry import Limits
-    from airflow_sitemaps.shards.codec import Receipt, StagedShard
-    from airflow_sitemaps.shards.plan import Plan, SectionPlan
+from airflow_sitemaps.shards.plan import Plan, SectionPlan
 
 log = logging.getLogger(__name__)
 

@@ -9,21 +9,19 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import islice
 from random import Random
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from airflow_sitemaps.http import HttpClient
 from airflow_sitemaps.http.page_judge import MAX_PAGE_BYTE_SIZE, PAGE_WAIT_S, Paced, PageJudge, RobotsCache
 from airflow_sitemaps.pipeline.earlier_parts import read_part, rows_of_body
 from airflow_sitemaps.pipeline.report import CanaryReport
+from airflow_sitemaps.pipeline.request import OpenSitemap
+from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards.codec import Receipt, StagedShard
 from airflow_sitemaps.shards.guards import Canary, Permit, Refusal, SequentialTest
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.pipeline.request import OpenSitemap
-    from airflow_sitemaps.ports import ObjectStore
-    from airflow_sitemaps.shards.codec import Receipt, StagedShard
-    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import OldShard, Plan, SectionPlan
+from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+from airflow_sitemaps.shards.plan import OldShard, Plan, SectionPlan
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -26,6 +26,7 @@ from airflow_sitemaps.errors import (
 )
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.public_files import with_files
+from airflow_sitemaps.pipeline.request import OpenSitemap
 from airflow_sitemaps.pipeline.state.capability_probe import copies
 from airflow_sitemaps.pipeline.state.identity import check_stamp, in_variant, is_public_body, stamp
 from airflow_sitemaps.pipeline.state.repository import (
@@ -39,12 +40,8 @@ from airflow_sitemaps.pipeline.state.repository import (
 )
 from airflow_sitemaps.ports import Create, ObjectInfo, Store, Update
 from airflow_sitemaps.shards.layout import address
+from airflow_sitemaps.shards.manifest import Manifest, PublicFile
 from airflow_sitemaps.waits import waiting
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.pipeline.request import OpenSitemap
-    from airflow_sitemaps.shards.manifest import Manifest, PublicFile
-
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.promotion import put_back
 from airflow_sitemaps.pipeline.report import Swept
+from airflow_sitemaps.pipeline.request import OpenSitemap
 from airflow_sitemaps.pipeline.state.identity import STATE_ID, is_of_another
 from airflow_sitemaps.pipeline.state.repository import (
     GENERATIONS,
@@ -35,12 +36,9 @@ from airflow_sitemaps.pipeline.state.repository import (
     plan_key,
     run_directory,
 )
+from airflow_sitemaps.ports import Clock, ObjectInfo, Store
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.manifest import Departed, Manifest
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.pipeline.request import OpenSitemap
-    from airflow_sitemaps.ports import Clock, ObjectInfo, Store
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from airflow_sitemaps.protocol.entry import RowContext
 from airflow_sitemaps.protocol.extensions.fields import (
     Addresses,
     FieldProblems,
@@ -24,9 +25,6 @@ from airflow_sitemaps.protocol.extensions.languages import (
 from airflow_sitemaps.protocol.extensions.media import MAX_TITLE, quick_images, render_images, render_video
 from airflow_sitemaps.protocol.markup import NAMESPACES
 from airflow_sitemaps.protocol.rules import Tally, Verdict, sample_text
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.entry import RowContext
 
 RULE_OF: Final = {"images": "image", "videos": "video", "news": "news", "alternates": "alternate"}
 _QUICK: Final = {"images": quick_images, "alternates": quick_alternates}

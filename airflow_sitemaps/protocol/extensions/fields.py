@@ -8,15 +8,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_sitemaps.protocol import lastmod
+from airflow_sitemaps.protocol.entry import RowContext
 from airflow_sitemaps.protocol.loc import WHITE, is_clean, normalise, scope_of
 from airflow_sitemaps.protocol.markup import FORBIDDEN, escape
 from airflow_sitemaps.protocol.rules import RULES, Verdict
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.entry import RowContext
 
 MAX_DEPTH: Final = 32
 """Maximum number of levels of lists and objects. It is fixed, so that the depth of the caller's stack has no effect."""

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from airflow_sitemaps.protocol.entry import RowContext
 from airflow_sitemaps.protocol.extensions.fields import (
     FieldProblems,
     FieldReader,
@@ -21,9 +22,6 @@ from airflow_sitemaps.protocol.extensions.fields import (
 from airflow_sitemaps.protocol.loc import CLEAN, LONGEST_CLEAN, is_clean, read_loc
 from airflow_sitemaps.protocol.markup import attribute, attributes, element, escape
 from airflow_sitemaps.protocol.rules import Verdict
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.entry import RowContext
 
 X_DEFAULT: Final = "x-default"
 """The alternate for all other readers (developers.google.com, localized versions)."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import pyarrow as pa
 import sqlalchemy as sa
 
+from airflow_sitemaps.shards.ranges import Key
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Warehouse
 from airflow_sitemaps.sources.dialects.value_sql import KINDS
 from airflow_sitemaps.sources.driver import Binds, Statement, literal
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from airflow_sitemaps.shards.ranges import Key
 
 
 class BigQuery(Warehouse):

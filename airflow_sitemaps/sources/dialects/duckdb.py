@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
+import sqlalchemy as sa
 
+from airflow_sitemaps.shards.ranges import Key
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 from airflow_sitemaps.sources.dialects.value_sql import KINDS
 from airflow_sitemaps.sources.driver import BATCH_ROWS, Binds, Rows, Statement, guarded
-
-if TYPE_CHECKING:
-    import sqlalchemy as sa
-
-    from airflow_sitemaps.shards.ranges import Key
 
 
 class DuckDB(Dialect):

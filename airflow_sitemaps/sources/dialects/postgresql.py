@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import sqlalchemy as sa
 
+from airflow_sitemaps.shards.ranges import Key
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects import postgresql_readers
 from airflow_sitemaps.sources.dialects.base import Dialect, OpenTransaction, are_exact_doubles
 from airflow_sitemaps.sources.driver import Binds, Rows, Statement, guarded, named_cursor
+from airflow_sitemaps.sources.queries import Relation
+from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader
 from airflow_sitemaps.sources.user_texts import name_parts
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.shards.ranges import Key
-    from airflow_sitemaps.sources.queries import Relation
-    from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader
 
 FIXED_WIDTH = frozenset({Kind.INTEGER, Kind.UUID, Kind.TIMESTAMP, Kind.ZONED, Kind.DATE})
 """Kinds whose arrays ``width_bucket`` searches in steps of equal length. It must walk arrays of texts and decimals."""

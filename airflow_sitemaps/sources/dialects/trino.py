@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 
+from airflow_sitemaps.shards.ranges import Key
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Warehouse, are_exact_doubles
 from airflow_sitemaps.sources.driver import Binds, guarded
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.shards.ranges import Key
 
 
 class Trino(Warehouse):

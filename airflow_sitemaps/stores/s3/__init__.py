@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import quote
 
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.ports import ObjectStore, Store
 from airflow_sitemaps.stores.bucket import BucketAddress, BucketStore
-
-if TYPE_CHECKING:
-    from airflow_sitemaps.ports import ObjectStore, Store
 
 ACCOUNT: Final = re.compile(r"[0-9]{12}")
 
