@@ -140,9 +140,11 @@ class SitemapPublishOperator(SitemapOperator):
             NoPlanError: The planning task did not succeed.
         """
         try:  # before Airflow does it, which logs a missing XCom with a traceback
-            self.plan = self.plan.resolve(context) if hasattr(self.plan, "resolve") else self.plan
-        except XComNotFound as error:
             ti = context["ti"]
+            self.plan = self.plan.resolve(context) if hasattr(self.plan, "resolve") else self.plan
+            if self.planner_id and ti.xcom_pull(task_ids=self.planner_id) is None:  # it failed after it stored the plan
+                raise XComNotFound(ti.dag_id, self.planner_id, "return_value")
+        except XComNotFound as error:
             states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.planner_id], run_ids=[ti.run_id])
             state = states.get(ti.run_id, {}).get(self.planner_id)
             if state == "skipped":
