@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_sitemaps import setting_checks
-from airflow_sitemaps.airflow_compat import AirflowFailException, api_base_url
+from airflow_sitemaps.airflow_compat import AirflowFailException, api_base_url, configuration
 from airflow_sitemaps.errors import RequestError
 from airflow_sitemaps.operators import PLAN_FACTS, is_on
 from airflow_sitemaps.operators.base import SitemapOperator, log_lines, own_xcom, permanent_failures
@@ -111,7 +111,7 @@ class SitemapPlanOperator(SitemapOperator):
         from airflow_sitemaps.operators import MAX_NAMES, SECTIONS
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.report_text import LogProgress
-        from airflow_sitemaps.shards.range_actions import make_tasks
+        from airflow_sitemaps.shards.range_actions import MAX_BATCHES, make_tasks
 
         with permanent_failures(context):
             request = self.request(context["params"])
@@ -130,7 +130,8 @@ class SitemapPlanOperator(SitemapOperator):
             if not request.dry_run:
                 finished = stages.recover(sitemap, origin=request.origin, progress=progress)
             planned = stages.plan(sitemap, request, finished=finished, progress=progress)
-        tasks = make_tasks(planned.plan.batches, request.batch_rows)
+        most = configuration().getint("core", "max_map_length", fallback=MAX_BATCHES)
+        tasks = make_tasks(planned.plan.batches, request.batch_rows, min(most, MAX_BATCHES))
         _log_plan(context, planned, tasks)
         return references(tasks, planned.key) if planned.key else []
 

@@ -233,7 +233,7 @@ BATCH_ROWS: Final = 500_000
 """Default number of rows per batch: a few seconds of work, against Airflow's overhead of half a second per task."""
 
 MAX_BATCHES: Final = 1_000
-"""Maximum number of batches: Airflow refuses to map more than ``core.max_map_length`` (1,024) tasks."""
+"""Maximum number of batches: Airflow refuses to map more than ``core.max_map_length`` (by default 1,024) tasks."""
 
 
 def make_batches(sections: Mapping[str, SectionPlan], batch_rows: int | None = None) -> tuple[Batch, ...]:
@@ -256,13 +256,15 @@ def make_batches(sections: Mapping[str, SectionPlan], batch_rows: int | None = N
     )
 
 
-def make_tasks(batches: Sequence[Batch], batch_rows: int | None = None) -> tuple[tuple[Batch, ...], ...]:
-    """Group batches in order into at most ``MAX_BATCHES`` tasks: thirty small sections need one task, not thirty.
+def make_tasks(
+    batches: Sequence[Batch], batch_rows: int | None = None, most: int = MAX_BATCHES
+) -> tuple[tuple[Batch, ...], ...]:
+    """Group batches in order into at most ``most`` tasks: thirty small sections need one task, not thirty.
 
     A task, unlike a batch, may hold several sections. It is filled to ``batch_rows``; a larger batch is its own task.
     """
     rows = batch_rows or BATCH_ROWS
-    while len(groups := tuple(_filled(batches, rows))) > MAX_BATCHES:
+    while len(groups := tuple(_filled(batches, rows))) > max(most, 1):
         rows *= 2
     return groups
 

@@ -292,6 +292,22 @@ def test_an_unknown_section_is_refused_without_retry(sitemap: Sitemap) -> None:
     assert xcom(failed, "sitemap.publish", "sitemap_failed") is None, "the plan's own reason is enough"
 
 
+def test_a_run_has_no_more_mapped_tasks_than_the_deployment_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", "2")
+    sections = [Section(f"s{number}", MemorySourceConfig(rows(*range(40)))) for number in range(4)]
+    sitemap = Sitemap(LocalStore(tmp_path / "few", base_url=URL), sections, shards=ShardPolicy(max_urls=10))
+
+    done = states(run(dag_of(sitemap, "few")))
+
+    assert {task: state for task, state in done.items() if "write" in task} == {
+        "sitemap.write[0]": "success",
+        "sitemap.write[1]": "success",
+    }
+    assert done["sitemap.publish"] == "success"
+
+
 def test_a_task_that_fails_by_chance_is_retried(tmp_path: Path) -> None:
     failures = ["read"]
 

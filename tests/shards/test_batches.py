@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,8 +35,9 @@ def test_every_batch_is_in_one_task_in_order_and_no_task_overflows(rows: list[in
         assert len(task) == 1 or sum(batch.rows for batch in task) <= (size or BATCH_ROWS)
 
 
-def test_there_are_never_more_tasks_than_airflow_maps() -> None:
-    tasks = make_tasks(batches(*[5] * 3_000), 1)
+@pytest.mark.parametrize("most", [0, 1, 7, MAX_BATCHES])
+def test_there_are_never_more_tasks_than_airflow_maps(most: int) -> None:
+    tasks = make_tasks(batches(*[5] * 3_000), 1, most)
 
-    assert len(tasks) <= MAX_BATCHES
+    assert len(tasks) <= max(most, 1)
     assert sum(map(len, tasks)) == 3_000
