@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         AirflowNotFoundException,
         AirflowRuntimeError,
         AirflowSkipException,
+        AirflowTaskTimeout,
         XComNotFound,
     )
     from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -72,7 +73,8 @@ _NAMES: Final = {
     "airflow.models.xcom": "XComModel",  # in 3.4 made when it is first used, over the tables of both stores
     "airflow.plugins_manager": "AirflowPlugin",
     "airflow.sdk.exceptions": (
-        "AirflowException AirflowFailException AirflowNotFoundException AirflowRuntimeError AirflowSkipException XComNotFound"
+        "AirflowException AirflowFailException AirflowNotFoundException AirflowRuntimeError AirflowSkipException "
+        "AirflowTaskTimeout XComNotFound"
     ),
     "airflow.exceptions": "DagNotFound DagRunAlreadyExists ParamValidationError",
     "airflow.triggers.base": "BaseTrigger TriggerEvent",

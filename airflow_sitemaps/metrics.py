@@ -207,12 +207,12 @@ def _of_section(index_url: str, name: str, section: SectionReport, now: datetime
         yield _measure(index_url, "data_age", _age_s(lastmod.begins(newest), now), section=name)
 
 
-def of_error(index_url: str, error: Exception, *, ends_run: bool = True) -> Iterator[Measurement]:
+def of_error(index_url: str, error: BaseException, *, ends_run: bool = True) -> Iterator[Measurement]:
     """Return the measurements of a task's error; none of a ``PartlyPublishedError``, whose report counts the run."""
     if isinstance(error, PartlyPublishedError):
         return
     if ends_run:
-        results = {RefusedError: "refused", ConflictError: "conflict", Exception: "failed"}
+        results = {RefusedError: "refused", ConflictError: "conflict", BaseException: "failed"}
         result = next(result for kind, result in results.items() if isinstance(error, kind))
         yield _measure(index_url, "runs", 1, result=result)
     if isinstance(error, RefusedError):

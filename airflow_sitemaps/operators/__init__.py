@@ -108,7 +108,7 @@ def refusal_facts(error: Exception) -> dict[str, Any]:
     }
 
 
-def failure_facts(error: Exception) -> dict[str, Any]:
+def failure_facts(error: BaseException) -> dict[str, Any]:
     """Return why a task failed. Only this package's messages are included: a driver's message may contain secrets.
 
     If only some sections failed, ``sections`` names each of them, and the first ``MAX_LINES`` with the reason.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator, Context
 
-from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException
+from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 from airflow_sitemaps.errors import (
     ConfigurationError,
     ConflictError,
@@ -211,7 +211,7 @@ def _reason_in_xcom(context: Context) -> Iterator[None]:
         yield
     except (RefusedError, AirflowSkipException):
         raise  # the caller records more details; a skipped task has not failed
-    except Exception as error:
+    except (Exception, AirflowTaskTimeout) as error:
         from airflow_sitemaps.operators import FAILED, failure_facts
 
         with suppress(Exception):  # an error here must not hide the original one
@@ -228,7 +228,7 @@ def _measured(context: Context) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:
+    except (Exception, AirflowTaskTimeout) as error:
         from airflow_sitemaps import metrics
 
         task: Any = context.get("task")

@@ -278,7 +278,8 @@ def reasons_of(ti: Any, planner_id: str, writer_id: str, receipts: Sequence[str]
         if not missing or len(reasons) >= MAX_REASONS:
             continue
         pulled = (ti.xcom_pull(task_ids=writer_id, key=key, map_indexes=index) for key in (FAILED, REFUSED))
-        message = next((str(facts["message"]) for facts in pulled if facts and facts.get("message")), "")
+        ended = "it ended with {}; see its log, and clear it together with the publishing task"
+        message = next((str(facts.get("message") or ended.format(facts.get("error"))) for facts in pulled if facts), "")
         reasons.update(dict.fromkeys(missing, message))
     return reasons
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowTaskTimeout
 from botocore.exceptions import CredentialRetrievalError, NoCredentialsError
 
-from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup, SqlSource
+from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup, SqlSource, metrics
 from airflow_sitemaps.errors import (
     ConfigurationError,
     CredentialsError,
@@ -20,6 +21,7 @@ from airflow_sitemaps.errors import (
     StoreError,
 )
 from airflow_sitemaps.operators import base
+from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.stores.s3.client import failure_of
 from tests.semantics.shop import Shop, dag_of
 from tests.semantics.steps import Steps
@@ -87,6 +89,31 @@ def test_other_configuration_is_not(caplog: pytest.LogCaptureFixture) -> None:
     assert pushed["sitemap_failed"] == {"error": "CredentialsError", "message": "no credentials"}
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
     assert caplog.messages[0] == "A retry cannot fix this. no such section"
+
+
+@pytest.mark.parametrize("task", ["plan", "write", "publish"])
+def test_a_task_that_its_time_limit_ends_leaves_a_reason_and_is_counted(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path)
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", shop.connection)
+    sent: list[metrics.Measurement] = []
+    monkeypatch.setattr(metrics, "send", sent.extend)
+
+    def ended(*args: object, **kwargs: object) -> None:
+        raise AirflowTaskTimeout("Timeout, PID: 7")
+
+    monkeypatch.setattr(stages, task, ended)
+    dag_id = f"limited_{task}"
+    run = Steps.start(dag_of(shop.sitemap(), dag_id), "one").step()
+
+    assert run.state == "failed"
+    failed = xcom_of(dag_id, "one", "sitemap.publish" if task == "write" else f"sitemap.{task}", "sitemap_failed")
+    assert "AirflowTaskTimeout" in str(failed)
+    assert task != "write" or "see its log" in failed["message"]
+    assert task == "write" or [(each.metric.name, each.tags.get("result")) for each in sent] == [
+        ("sitemaps.runs", "failed")
+    ]
 
 
 def test_a_missing_receipt_is_not_retried(caplog: pytest.LogCaptureFixture) -> None:
