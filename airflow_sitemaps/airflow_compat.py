@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         AirflowTaskTimeout,
         XComNotFound,
     )
+    from airflow.sdk.execution_time.xcom import XCom
     from airflow.triggers.base import BaseTrigger, TriggerEvent
     from airflow.utils.session import create_session
     from sqlalchemy import ColumnElement
@@ -76,6 +77,7 @@ _NAMES: Final = {
         "AirflowException AirflowFailException AirflowNotFoundException AirflowRuntimeError AirflowSkipException "
         "AirflowTaskTimeout XComNotFound"
     ),
+    "airflow.sdk.execution_time.xcom": "XCom",
     "airflow.exceptions": "DagNotFound DagRunAlreadyExists ParamValidationError",
     "airflow.triggers.base": "BaseTrigger TriggerEvent",
     "airflow.utils.db": "initdb",

@@ -291,7 +291,20 @@ def xcoms(session: Session, tasks: Sequence[TaskState], keys: Sequence[str]) -> 
         XComModel.key.in_(list(keys)),
         is_last_attempt(XComModel),
     )
-    return [(*row[:5], plain(row[5])) for row in session.execute(columns) if tuple(row[:3]) in wanted]
+    return [(*row[:5], plain(_stored(row))) for row in session.execute(columns) if tuple(row[:3]) in wanted]
+
+
+def _stored(row: Any) -> Any:
+    """Return an XCom value. A text may be the address at which an XCom backend keeps it: None if it cannot be read there."""
+    if not isinstance(row.value, str):
+        return row.value
+    try:
+        from airflow_sitemaps.airflow_compat import XCom  # only workers may have the backend
+
+        value = XCom.deserialize_value(row)
+    except Exception:
+        return None
+    return None if isinstance(value, str) and "://" in value else value
 
 
 def pushed_by(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from airflow.models.asset import AssetModel, TaskOutletAssetReference
 from sqlalchemy import select
 
-from airflow_sitemaps.operators import FAILED, REFUSED
+from airflow_sitemaps.operators import FAILED, QUESTIONS, REFUSED, SECTIONS
+from airflow_sitemaps.operators.plan import PLAN_KEY
+from airflow_sitemaps.plugin import dag_runs
 from tests.plugin.test_verdicts_of_runs import DRY, REFUSAL, URI
 from tests.support.plugin_factories import NOW, Ran, add_asset, add_event, add_run, add_task, extra, report
 
 if TYPE_CHECKING:
+    import pytest
     from sqlalchemy.orm import Session
 
     from tests.plugin.conftest import Client
@@ -100,6 +104,33 @@ def test_no_page_ends_between_two_tasks_of_a_run(admin: Client, session: Session
         before = page["before"]
 
     assert seen == [f"run-{n}" for n in (6, 5, 4, 3, 2, 1) for _ in ("publish", "rollback")]
+
+
+def test_values_that_an_xcom_backend_keeps_elsewhere_are_read_through_it(
+    admin: Client, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {"file:///x/1": {"message": "the store is down"}, "file:///x/2": "", "file:///x/3": OSError("no access")}
+
+    class Elsewhere:
+        @staticmethod
+        def deserialize_value(row: Any) -> Any:
+            value: Any = kept.get(row.value, row.value)
+            if isinstance(value, Exception):
+                raise value
+            return value
+
+    monkeypatch.setattr("airflow_sitemaps.airflow_compat.XCom", Elsewhere)
+    add_asset(session, URI, "shop")
+    pushed = {FAILED: "file:///x/1", PLAN_KEY: "file:///x/2", SECTIONS: "file:///x/3", QUESTIONS: "file:///x/gone"}
+    add_run(session, "shop", Ran(1, state="failed", publish="failed", pushed=pushed), START)
+    session.commit()
+
+    (row,) = admin.get("api/sitemap/runs", asset=URI).json()["runs"]
+    publish: Any = SimpleNamespace(key=("shop", "run-1", "sitemap.publish"))
+    values = {key: value for *_, key, value in dag_runs.xcoms(session, [publish], list(pushed))}
+
+    assert row["reason"] == "the store is down"
+    assert values == {FAILED: kept["file:///x/1"], PLAN_KEY: "", SECTIONS: None, QUESTIONS: None}
 
 
 def test_a_batch_that_failed_is_linked_by_its_number(admin: Client, session: Session) -> None:
