@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowSkipException
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
@@ -89,6 +90,7 @@ class IndexNowOperator(AnnouncingOperator):
         ConfigurationError: Both or neither of ``sitemap`` and ``urls`` are given.
     """
 
+    takes_urls: ClassVar[bool] = True
     template_fields: Sequence[str] = ("urls", "generation", "conn_id")
 
     def __init__(
@@ -107,6 +109,7 @@ class IndexNowOperator(AnnouncingOperator):
         super().__init__(sitemap=cast("Sitemap", sitemap), http=http, **kwargs)
         if (sitemap is None) == (urls is None):
             raise ConfigurationError(f"IndexNowOperator({self.task_id!r}): give one of sitemap= and urls=")
+        setting_checks.whole_number(f"IndexNowOperator({self.task_id!r})", "max_urls", max_urls, 1)
         self.urls: Any = urls
         self.conn_id = conn_id
         self.generation = generation

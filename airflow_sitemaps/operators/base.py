@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator, Context
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 from airflow_sitemaps.errors import (
     ConfigurationError,
@@ -38,11 +39,17 @@ class SitemapOperator(BaseOperator):
     """An operator that holds a sitemap. The SQL of its sources is a Jinja template, rendered when the task runs."""
 
     ui_color = "#e0f2f1"
+    takes_urls: ClassVar[bool] = False
+    """Whether the task can do without a sitemap."""
     publishes: ClassVar[bool] = False
     """Whether the task is part of a run that publishes, so that the metrics count its failure as one of the run."""
 
     def __init__(self, *, sitemap: Sitemap, **kwargs: Any) -> None:
+        from airflow_sitemaps.sitemap import Sitemap
+
         super().__init__(**kwargs)
+        if not (self.takes_urls and sitemap is None):
+            setting_checks.instance(f"{type(self).__name__}({self.task_id!r})", "sitemap", sitemap, Sitemap)
         self.sitemap = sitemap
 
     @property

@@ -115,7 +115,7 @@ class SitemapPublishOperator(SitemapOperator):
         decisions: str = "",
         **kwargs: Any,
     ) -> None:
-        rule = "all_done" if sitemap.on_section_failure == "publish_others" else "none_failed"
+        rule = "all_done" if getattr(sitemap, "on_section_failure", "") == "publish_others" else "none_failed"
         super().__init__(sitemap=sitemap, **{"trigger_rule": rule, **kwargs})
         self.add_outlets([sitemap.asset])
         self.plan: Any = plan

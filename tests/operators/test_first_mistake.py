@@ -9,9 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import DAG
 
-from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup
+from airflow_sitemaps import (
+    IndexNowOperator,
+    LocalStore,
+    Section,
+    Sitemap,
+    SitemapPingOperator,
+    SitemapTaskGroup,
+    SitemapVerifyOperator,
+)
 from airflow_sitemaps.cli.main import main
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators import PLAN_FACTS, REFUSED
+from airflow_sitemaps.operators.plan import SitemapPlanOperator
+from airflow_sitemaps.operators.publish import SitemapPublishOperator
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import run, states, xcom
 
@@ -101,3 +112,24 @@ def test_the_shell_checks_rows_before_the_first_build(
     with pytest.raises(SystemExit) as wrong:
         main(["plan", "shop.py:sitemap", "--check", "0"])
     assert wrong.value.code == 2
+
+
+@pytest.mark.parametrize("sitemap", ["https://www.example.com/sitemap.xml", None])
+@pytest.mark.parametrize(
+    ("operator", "settings"),
+    [
+        (SitemapPlanOperator, {}),
+        (SitemapPublishOperator, {"plan": ""}),
+        (SitemapVerifyOperator, {}),
+        (SitemapPingOperator, {"url": "https://example.com/"}),
+    ],
+)
+def test_an_operator_refuses_a_sitemap_that_is_none(operator: Any, settings: dict[str, Any], sitemap: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"\('t'\): sitemap=.*; give a Sitemap"):
+        operator(task_id="t", sitemap=sitemap, **settings)
+
+
+@pytest.mark.parametrize("most", ["100", None, 0])
+def test_indexnow_refuses_a_number_that_is_none(most: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"\('t'\): max_urls=.*; give a whole number of at least 1"):
+        IndexNowOperator(task_id="t", urls=["https://example.com/"], max_urls=most)

@@ -125,7 +125,7 @@ def test_indexnow_asks_for_the_key_file_before_it_sends(server: Site, monkeypatc
 
 
 def test_indexnow_without_its_connection_is_retried_and_with_an_invalid_one_fails_at_once(
-    server: Site, monkeypatch: pytest.MonkeyPatch
+    sitemap: Sitemap, server: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def tries(dag: DAG) -> list[int]:
         done = run(dag)
@@ -139,7 +139,7 @@ def test_indexnow_without_its_connection_is_retried_and_with_an_invalid_one_fail
         monkeypatch.setenv("AIRFLOW_CONN_INDEXNOW_OTHER", json.dumps({"conn_type": "generic", **connection}))
         assert tries(dag) == [1]
     assert server.asked == []
-    for both in ({}, {"urls": [], "sitemap": object()}):
+    for both in ({}, {"urls": [], "sitemap": sitemap}):
         with pytest.raises(ConfigurationError, match="give one of sitemap= and urls="):
             IndexNowOperator(task_id="tell", **both)
 
