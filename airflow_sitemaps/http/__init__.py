@@ -134,7 +134,7 @@ class AccessRules:
 
     def check(self, host: str, address: str) -> None:
         """Check an IP address of a host."""
-        if is_metadata(address):
+        if _unwrapped(address) in _METADATA:
             raise AccessError(
                 f"{host}: {address} gives out the credentials of a cloud's machine, and is never requested"
             )
@@ -152,11 +152,6 @@ def is_public(address: str) -> bool:
         return False
     outside = ip.is_multicast or ip.is_reserved or ip.is_unspecified or ip.is_loopback or ip.is_link_local
     return ip.is_global and not outside
-
-
-def is_metadata(address: str) -> bool:
-    """Return whether a cloud gives out credentials at an IP address."""
-    return _unwrapped(address) in _METADATA
 
 
 def _unwrapped(address: str) -> Address | None:

@@ -236,12 +236,6 @@ def questions_of(sitemap: Sitemap, *, clock: Clock = SYSTEM_CLOCK) -> dict[str, 
     return open_questions(OpenSitemap.of(sitemap, clock, QUIET).state.manifest(), clock.now())
 
 
-def open_texts(sitemap: Sitemap) -> list[tuple[str, str]]:
-    """Return the subject and the body of each open question."""
-    opened = OpenSitemap.of(sitemap, SYSTEM_CLOCK, QUIET)
-    return [question_text(staged_plan(opened, each.run)[0], each) for each in questions_of(sitemap).values()]
-
-
 def staged_plan(opened: OpenSitemap, run: str) -> tuple[Plan, list[str], datetime | None]:
     """Read a staged change: its plan, the keys of its receipts, and the store's time at which the plan was stored."""
     plan, stored_at = opened.state.stored_plan(plan_key(run))

@@ -8,13 +8,13 @@ from __future__ import annotations
 import inspect
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from cachetools import LRUCache
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, create_model
 
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
@@ -196,23 +196,15 @@ class BoundedCache(Generic[K, V]):
     """A cache that evicts the least recently used value first, and that threads may share."""
 
     def __init__(self, size: int) -> None:
-        self._size = size
-        self._values: OrderedDict[K, V] = OrderedDict()
+        self._values: LRUCache[K, V] = LRUCache(size)
         self._lock = threading.Lock()
 
     def get(self, keys: Iterable[K]) -> dict[K, V]:
         """Return the cached values of these keys."""
         with self._lock:
-            kept = {key: self._values[key] for key in keys if key in self._values}
-            for key in kept:
-                self._values.move_to_end(key)
-            return kept
+            return {key: self._values[key] for key in keys if key in self._values}
 
     def add(self, values: Mapping[K, V]) -> None:
         """Store values."""
         with self._lock:
-            for key, value in values.items():
-                self._values[key] = value
-                self._values.move_to_end(key)
-            while len(self._values) > self._size:
-                self._values.popitem(last=False)
+            self._values.update(values)

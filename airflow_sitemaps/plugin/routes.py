@@ -187,7 +187,8 @@ def one_run_table(
 @router.get("/sitemap/issues.csv", response_class=Response)
 def export_issues(sitemap: Sitemap) -> Response:
     """Return the rows that broke a rule, by section and rule, with their samples, as CSV."""
-    rows = pages.issue_rows(pages.issues_of(sitemap.snapshot.report, sitemap.snapshot.settings))
+    issues = pages.issues_of(sitemap.snapshot.report, sitemap.snapshot.settings)
+    rows = [{**issue.model_dump(), "sample": sample} for issue in issues for sample in issue.samples or [""]]
     return as_csv(csv_of(rows, pages.ISSUE_COLUMNS), "validation-issues.csv")
 
 

@@ -190,7 +190,9 @@ def translated(
         raise kind(f"{what}: {redacted(engine, error.orig)}") from None
     except Exception as error:
         dbapi = engine.dialect.loaded_dbapi
-        is_known = isinstance(error, (exc.SQLAlchemyError, *_driver_errors(dbapi), *more, *FOREIGN))
+        # SQLAlchemy passes on errors of a driver's own cursor, and the Warning of Python 3.10's sqlite3.
+        passed_on = (dbapi.Error, getattr(dbapi, "Warning", dbapi.Error))
+        is_known = isinstance(error, (exc.SQLAlchemyError, *passed_on, *more, *FOREIGN))
         if not is_known and _package(type(error).__module__) != _package(dbapi.__name__):
             raise
         kind = error_type if is_known and not isinstance(error, OSError) else SourceError
@@ -210,11 +212,6 @@ def is_passing(error: exc.DBAPIError) -> bool:
 
 def _package(module: str) -> str:
     return module.partition(".")[0]
-
-
-def _driver_errors(dbapi: Any) -> tuple[type[Exception], ...]:
-    """Return what SQLAlchemy passes on: errors of a driver's own cursor, and the Warning of Python 3.10's sqlite3."""
-    return (dbapi.Error, getattr(dbapi, "Warning", dbapi.Error))
 
 
 def redacted(engine: sa.Engine, error: Any) -> str:

@@ -287,11 +287,12 @@ def _only(etag: str) -> dict[str, Any]:
 
 
 def _info(key: str, properties: Any, *, with_metadata: bool = True) -> ObjectInfo:
+    given = (properties.metadata or {}) if with_metadata else {}
     return ObjectInfo(
         key=key,
         etag=bare_etag(properties.etag),
         byte_size=int(properties.size),
-        metadata=_from_azure(properties.metadata or {}) if with_metadata else {},
+        metadata={name.lower().removeprefix("_").replace("_", "-"): value for name, value in given.items()},
         modified_at=properties.last_modified,
     )
 
@@ -300,7 +301,3 @@ def _to_azure(metadata: Mapping[str, str]) -> dict[str, str]:
     """Return metadata under names that Azure takes, those of C#: ``write-id`` becomes ``write_id``, ``1a`` ``_1a``."""
     names = {name: ("_" if name[0].isdigit() else "") + name.replace("-", "_") for name in metadata}
     return {names[name]: value for name, value in metadata.items()}
-
-
-def _from_azure(metadata: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower().removeprefix("_").replace("_", "-"): value for name, value in metadata.items()}

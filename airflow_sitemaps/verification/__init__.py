@@ -298,7 +298,7 @@ def _served_index(
     if response.status != 200:
         return seen(None, f"the status is {response.status}, not 200")
     checksum = blake3(without_comment(unpack(response.body, Findings()))).hexdigest()
-    if checksum in _checksums(manifest, name):
+    if any(index.xml_hash == checksum for index in manifest.indexes if index.name == name):
         message = f"generation {manifest.generation}; the last successful run ended at {last_success.isoformat()}"
         return seen(last_success, message, current=True)
     replaced_at, ours = manifest.committed_at, set(manifest_files(manifest))
@@ -306,7 +306,7 @@ def _served_index(
         earlier = state.generation(note.generation) if note.generation < manifest.generation else None
         if earlier is None:
             continue
-        if checksum in _checksums(earlier, name):
+        if any(index.xml_hash == checksum for index in earlier.indexes if index.name == name):
             outdated = f"generation {earlier.generation}, replaced at {replaced_at.isoformat()}"
             return seen(replaced_at, f"outdated: {outdated}; purge the cache")
         replaced_at = earlier.committed_at
@@ -317,10 +317,6 @@ def _served_index(
     latest = now + timedelta(minutes=5)  # a run may publish while this task reads
     newest = max((at for at in map(moment, entries) if at and at <= latest), default=None)
     return seen(newest, "not an index of this sitemap's kept generations")
-
-
-def _checksums(manifest: Manifest, name: str) -> set[str]:
-    return {index.xml_hash for index in manifest.indexes if index.name == name}
 
 
 def served_faults(

@@ -283,7 +283,8 @@ def main(file: str, dag_id: str, result: str) -> None:
     """Run the DAG once."""
     from airflow_sitemaps.airflow_compat import DagBag, configuration, initdb
     from airflow_sitemaps.operators.publish import SitemapPublishOperator
-    from airflow_sitemaps.pipeline.approvals import open_texts
+    from airflow_sitemaps.pipeline.approvals import question_text, questions_of, staged_plan
+    from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap
 
     database = configuration().get("database", "sql_alchemy_conn").removeprefix("sqlite:///")
     if not Path(database).exists():
@@ -298,7 +299,11 @@ def main(file: str, dag_id: str, result: str) -> None:
         for task in run.get_task_instances()
     }
     publishers = [task for task in dag.tasks if isinstance(task, SitemapPublishOperator)]
-    questions = [text for publisher in publishers for text in open_texts(publisher.sitemap)]
+    questions = [
+        question_text(staged_plan(OpenSitemap.of(publisher.sitemap, SYSTEM_CLOCK, QUIET), question.run)[0], question)
+        for publisher in publishers
+        for question in questions_of(publisher.sitemap).values()
+    ]
     document = {"state": str(run.state.value), "tasks": tasks, "questions": questions}
     Path(result).write_text(json.dumps(document))
 

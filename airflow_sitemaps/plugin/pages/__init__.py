@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
@@ -136,11 +136,6 @@ def issues_of(report: Report, settings: Mapping[str, SectionSettings]) -> list[I
 
 
 ISSUE_COLUMNS = ("section", "rule", "text", "result", "rows", "sample")
-
-
-def issue_rows(issues: Sequence[Issue]) -> list[dict[str, object]]:
-    """Return the lines of the export: one for each sample, or one for a rule without samples."""
-    return [{**issue.model_dump(), "sample": sample} for issue in issues for sample in issue.samples or [""]]
 
 
 class Gauge(StrictModel):
