@@ -93,7 +93,8 @@ class Section:
             self.base_url if isinstance(self.base_url, str) else "",
         ):
             raise ConfigurationError(
-                f"{where}: base_url={self.base_url!r}; give a folder's address like 'https://de.example.com/', without a query"
+                f"{where}: base_url={'…' if '@' in str(self.base_url) else repr(self.base_url)}; give a folder's address like "
+                "'https://de.example.com/', without a query, a user name or a password"
             )
         setting_checks.one_of(where, "kind", self.kind, ("pages", "news"))
         setting_checks.one_of(where, "format", self.format, ("xml", "text"))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from airflow.sdk import BaseOperator, BaseOperatorLink
-from airflow.sdk.types import TaskInstanceKey
 
 from airflow_sitemaps.airflow_compat import api_base_url
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import TaskInstanceKey  # from Airflow 3.2 on
 
 NAV_ROUTE: Final = "sitemaps"
 DAG_ROUTE: Final = "sitemap"

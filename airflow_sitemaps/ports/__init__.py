@@ -116,7 +116,7 @@ class ObjectStore(Protocol):
     """
 
     def url(self, key: str) -> str:
-        """Return an object's address (``s3://…`` or a path), without secrets; that of ``""`` is the area's for ``open_area``."""
+        """Return an object's address (``s3://…`` or a path), without secrets. By that of ``""``, ``open_area`` opens this area."""
 
     def get(self, key: str) -> StoredObject | None:
         """Read an object, or return None if it does not exist."""

@@ -11,17 +11,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
-from airflow_sitemaps.shards import (
-    BodyKey,
-    Checksum,
-    Count,
-    Folder,
-    Moment,
-    Record,
-    RelativePath,
-    RunName,
-    SectionName,
-)
+from airflow_sitemaps.shards import BodyKey, Checksum, Count, Folder, Moment, Record, RelativePath, RunName, SectionName
 from airflow_sitemaps.shards.ranges import EMPTY, Digest, Key, KeyRange, Known
 
 FORMAT: Final = 1

@@ -11,7 +11,7 @@ import logging
 import re
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final
@@ -136,9 +136,12 @@ class StoredRows:
                     expired.append(other)
             if existing is None:
                 self._make(connection, relation, mapping, state.stored)
-        for other in expired:  # another role's table stays, and another run may have dropped it
-            with suppress(SourceError, SourceConfigurationError), self._writing("dropping expired rows") as connection:
-                connection.execute(sa.text(f"DROP TABLE {self._qualified(other)}"))
+        for other in expired:
+            try:  # another role may own the table, or another run has just dropped it
+                with self._writing("dropping expired rows") as connection:
+                    connection.execute(sa.text(f"DROP TABLE {self._qualified(other)}"))
+            except (SourceError, SourceConfigurationError) as error:
+                log.info("%s; the run does not need that table", error)
         if existing is None and self._dialect.prefers_hops:
             self._index(mapping, state.stored)
         existing = existing or state.stored

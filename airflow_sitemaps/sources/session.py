@@ -60,25 +60,25 @@ class SqlSession:
         self._surveyed: frozenset[str] = frozenset()  # siblings whose conditions the database has accepted
 
     @contextmanager
-    def transaction(self, doing: str) -> Iterator[sa.Connection]:
-        """Yield a connection in its own transaction. Errors name the step."""
+    def transaction(self, doing: str, *, reads: bool = False) -> Iterator[sa.Connection]:
+        """Yield a connection in its own transaction, which may read the table. Errors name the step."""
         what = f"{self.context.name}: {doing}"
-        with waiting(what, WAIT_BOUND), self.context.dialect.transaction(self.engine, what) as connection:
+        with waiting(what, WAIT_BOUND), self.context.dialect.transaction(self.engine, what, reads=reads) as connection:
             yield connection
 
     # ------------------------------------------------------------ ports.Source
 
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
-        with self.transaction("finding boundaries") as connection:
+        with self.transaction("finding boundaries", reads=True) as connection:
             self._meter.check(connection, within)
             return boundaries.find(self.context, connection, within, every)
 
     def largest_key(self, within: KeyRange) -> tuple[Key, int] | None:
-        with self.transaction("counting the rows of each key") as connection:
+        with self.transaction("counting the rows of each key", reads=True) as connection:
             return boundaries.largest_key(self.context, connection, within)
 
     def survey(self, ranges: Sequence[KeyRange], *, urgent: bool = False) -> Survey:
-        with self.transaction("the survey") as connection:
+        with self.transaction("the survey", reads=True) as connection:
             self._meter.admit(connection, ranges)
             return survey.take(self.context, connection, ranges, urgent=urgent)
 
@@ -118,11 +118,11 @@ class SqlSession:
                                 yield self.context.batch(raw, places)
 
     def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
-        with self.transaction("finding changed rows") as connection:
+        with self.transaction("finding changed rows", reads=True) as connection:
             return boundaries.touched(self.context, connection, ranges, since)
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:
-        with self.transaction("finding duplicate URLs") as connection:
+        with self.transaction("finding duplicate URLs", reads=True) as connection:
             return survey.duplicates(self.context, connection, most)
 
     def table_version(self) -> str | None:
@@ -168,7 +168,7 @@ class SqlSession:
         versions: list[str | None] = [None] * len(sources)
         if self.context.versioned is not None and all(is_fixed(each.where) for each in relations):
             versions = self._versions(relations)
-        with self.transaction(f"the survey of {len(sources):,} sections") as connection:
+        with self.transaction(f"the survey of {len(sources):,} sections", reads=True) as connection:
             if siblings.are_numbers_in_text(self.context, connection, sources[0]):
                 return None
             before = self._meter.total
@@ -184,7 +184,7 @@ class SqlSession:
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
         if self.change_log is None:
             raise ValueError(f"{self.context.name}: there is no change log; give SqlSource(change_log=)")
-        with self.transaction("reading the change log") as connection:
+        with self.transaction("reading the change log", reads=True) as connection:
             return self.change_log(self.context, connection).read(ranges, since)
 
     def now(self) -> datetime:
@@ -213,7 +213,7 @@ class SqlSession:
                 log.info("%s: reading %s", context.name, way)
 
         what = f"{context.name}: reading rows"
-        with dialect.transaction(self.engine, what) as connection, dialect.reading(connection):
+        with dialect.transaction(self.engine, what, reads=True) as connection, dialect.reading(connection):
             is_arrow = self.arrow and dialect.streams_arrow(connection, tell)
             if not is_arrow and not said:
                 tell("rows through a cursor")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
+
+from blake3 import blake3
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
@@ -74,7 +75,7 @@ class MemoryObjects:
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
         checked_key(key)
         kept, body = checked_metadata(headers["metadata"]), bytes(body)
-        etag = hashlib.sha256(body).hexdigest()[:32]
+        etag = blake3(body).hexdigest()[:32]
         with self.lock:
             refusal = _refusal(mode, self.objects.get(key))
             self.log.append(Operation(area=self.area, verb="put", key=key, mode=mode, refused=bool(refusal)))

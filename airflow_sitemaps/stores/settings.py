@@ -61,7 +61,7 @@ class StoreSettings:
         for name, value in vars(self).items():
             if isinstance(value, str | os.PathLike) and re.search("{[{%]", str(value)):
                 raise ConfigurationError(
-                    f"{where}: {name}={str(value)!r} holds a template, and templates are rendered in settings of sources only. "
+                    f"{where}: {name}={str(value)!r} holds '{{{{' or '{{%', and only the settings of a source are rendered. "
                     "Take the value from the environment (see docs/environments.md)"
                 )
         self.base_url = checked_base_url(self.base_url, where=where)

@@ -366,14 +366,15 @@ def test_a_table_swapped_by_rename_is_a_gap(name: str) -> None:
 
 
 def test_a_table_of_sqlite_that_is_made_again_is_a_gap() -> None:
-    """Its page and its text are those of the first one, and the triggers went with that."""
+    """Its page, its text and its triggers are those of the first one."""
     box = Outbox(live("sqlite"))
     (made,) = box.base.rows("SELECT sql FROM sqlite_master WHERE name = 'fed'")
-    box.base.run("CREATE TRIGGER fed_rows AFTER INSERT ON fed BEGIN INSERT INTO fed_changes VALUES (9, NEW.id); END")
+    trigger = "CREATE TRIGGER fed_rows AFTER INSERT ON fed BEGIN INSERT INTO fed_changes VALUES (9, NEW.id); END"
+    box.base.run(trigger)
     box.put((1, 3))
     mark = box.read().position
     assert box.read(mark).ranges == ()
-    box.base.run("DROP TABLE fed", made[0])
+    box.base.run("DROP TABLE fed", made[0], trigger)
     assert box.read(mark).is_gap
 
 

@@ -89,3 +89,37 @@ def test_what_cannot_be_locked_is_read(kind: str) -> None:
     with session(base, table="shown", key="id", loc="slug") as source:
         assert len(read(source, [WHOLE])[2]) == 10
     base.run(f"DROP {kind} shown")
+
+
+def test_a_role_with_rights_on_each_column_reads_them() -> None:
+    base = live("postgresql")
+    base.run(
+        "CREATE TABLE private (id bigint PRIMARY KEY, slug text)", "INSERT INTO private VALUES (1, 'a')",
+        "CREATE ROLE each_column", "GRANT SELECT (id, slug) ON private TO each_column",
+    )  # fmt: skip
+    with session(base, table="private", key="id", loc="slug", session=["SET ROLE each_column"]) as source:
+        assert len(read(source, [WHOLE])[2]) == 1
+    base.run("DROP TABLE private", "DROP ROLE each_column")
+
+
+@pytest.mark.parametrize("way", ["packed", "adbc", "cursor"])
+def test_a_reading_that_a_change_of_the_table_waits_for_may_look_at_the_clock(way: str) -> None:
+    base = live("postgresql")
+    key = "" if way == "adbc" else " PRIMARY KEY"
+    base.run(
+        "DROP TABLE IF EXISTS locked", f"CREATE TABLE locked (id bigint{key}, slug text)",
+        "INSERT INTO locked SELECT n, 'p' || n FROM generate_series(1, 100000) n",
+    )  # fmt: skip
+    reader = "cursor" if way == "cursor" else "auto"
+    with (
+        session(base, table="locked", key="id", loc="slug", reader=reader) as source,
+        ThreadPoolExecutor() as threads,
+    ):
+        batches = source.read([WHOLE])
+        rows = next(iter(batches)).num_rows
+        changed = threads.submit(base.run, "ALTER TABLE locked ADD COLUMN more text")
+        wait_for_a_lock(base)
+        assert source.clock() is not None
+        assert rows + sum(batch.num_rows for batch in batches) == 100_000
+        changed.result()
+    base.run("DROP TABLE locked")

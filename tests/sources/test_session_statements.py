@@ -55,6 +55,15 @@ def test_a_query_may_set_what_policies_of_rows_read(reader: str) -> None:
         assert [loc for _place, _key, loc in read(source, [KeyRange(None, None)])[2]] == ["42"]
 
 
+@pytest.mark.parametrize("reader", ["auto", "cursor"])
+@pytest.mark.parametrize("setting", ["SET TRANSACTION READ WRITE", "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"])
+def test_a_transaction_is_one_snapshot_that_only_reads_whatever_users_set(setting: str, reader: str) -> None:
+    shown = "current_setting('transaction_read_only') || ' ' || current_setting('transaction_isolation')"
+    query = f"SELECT 1 AS id, {shown} AS slug"
+    with session(live("postgresql"), query=query, key="id", loc="slug", session=[setting], reader=reader) as source:
+        assert [loc for _place, _key, loc in read(source, [KeyRange(None, None)])[2]] == ["on repeatable read"]
+
+
 def test_the_reason_of_a_lost_connection_is_said() -> None:
     base = live("postgresql")
     base.run(
@@ -135,7 +144,7 @@ def test_the_formats_of_the_package_come_after_the_users_settings(name: str) -> 
     plain = dialect.opening_sql()
     dialect.users_sql = ("USE WAREHOUSE small",)
     opening = dialect.opening_sql()
-    assert [sql for sql in opening if sql != "USE WAREHOUSE small"] == [*plain]
+    assert [*dict.fromkeys(sql for sql in opening if sql != "USE WAREHOUSE small")] == [*plain]
     assert opening.index("USE WAREHOUSE small") < opening.index(dialect.session_sql[0])
     assert dialect_of(stub(name)).opening_sql() == plain
 

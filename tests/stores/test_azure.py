@@ -126,7 +126,7 @@ def test_metadata_has_names_that_azure_takes(azurite: AzureServer, azure_store: 
     given = {"write-id": "a", "xml-sha256": "b", "0-first": "c"}
     put(azure_store.open().public, **given)
     assert blob_of(azurite, azure_store, "k").get_blob_properties().metadata == {
-        "write_id": "a", "xml_hash": "b", "_0_first": "c",
+        "write_id": "a", "xml_sha256": "b", "_0_first": "c",
     }  # fmt: skip
     info = azure_store.open().public.head("k")
     assert info is not None

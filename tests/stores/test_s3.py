@@ -276,7 +276,7 @@ def test_an_endpoint_that_is_no_store_or_redirects_is_named() -> None:
         ("InvalidObjectState", 403, ConfigurationError, "lifecycle rule archived the object: restore it"),
         ("NotImplemented", 501, ConfigurationError, "single_writer=True"),
         ("InvalidRequest", 400, ConfigurationError, '{"request_checksum_calculation": "when_supported"}'),
-        ("InvalidArgument", 400, ConfigurationError, "Correct what the store says; if it"),
+        ("InvalidArgument", 400, ConfigurationError, "Correct the setting that the store names; if it"),
         ("KMS.DisabledException", 400, ConfigurationError, "enable the key, or correct sse_kms_key_id"),
         ("QuotaExceeded", 403, ConfigurationError, "quota of the bucket or of its owner"),
         ("RequestTimeout", 400, StoreError, "Run again"),

@@ -29,8 +29,8 @@ FOR_ALL: list[tuple[dict[str, Any], str]] = [
     ({"base_url": "www.example.com"}, "must be absolute"),
     ({"base_url": Path("public")}, "must be absolute"),
     ({"base_url": ADDRESS}, "must be absolute, a text like"),
-    ({"base_url": "{{ var.value.site }}"}, "base_url='{{ var.value.site }}' holds a template.* from the environment"),
-    ({"base_url": "https://{{ ds }}.example.com/"}, "holds a template"),
+    ({"base_url": "{{ var.value.site }}"}, "base_url='{{ var.value.site }}' holds .* from the environment"),
+    ({"base_url": "https://{{ ds }}.example.com/"}, "only the settings of a source are rendered"),
     (
         {"base_url": "https://www.example.com/sitemap.xml"},
         "names a file: give its folder, and the file's name as index_name=",
@@ -47,8 +47,8 @@ FOR_ALL: list[tuple[dict[str, Any], str]] = [
 ]
 FOR_S3: list[tuple[dict[str, Any], str]] = [
     ({"conn_id": ""}, "conn_id=''; give a text"),
-    ({"conn_id": "{{ var.value.c }}"}, "conn_id='{{ var.value.c }}' holds a template"),
-    ({"state_url": "s3://bucket/{% if x %}state"}, "state_url='s3://bucket/{% if x %}state' holds a template"),
+    ({"conn_id": "{{ var.value.c }}"}, "conn_id='{{ var.value.c }}' holds "),
+    ({"state_url": "s3://bucket/{% if x %}state"}, "state_url='s3://bucket/{% if x %}state' holds "),
     ({"conn_id": 5}, "conn_id=5; give a text"),
     ({"sse_kms_key_id": ""}, "sse_kms_key_id=''"),
     ({"content_encoding": "gzip"}, "content_encoding='gzip'; give True or False"),
@@ -90,9 +90,9 @@ def test_settings_of_s3(settings: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: LocalStore("maps/{{ ds }}", base_url=BASE), "path='maps/{{ ds }}' holds a template"),
-        (lambda: LocalStore("maps", base_url=BASE, state_dir="{{ ds }}"), "state_dir='{{ ds }}' holds a template"),
-        (lambda: GCSStore("gs://maps/{{ ds }}", base_url=BASE), "url='gs://maps/{{ ds }}' holds a template"),
+        (lambda: LocalStore("maps/{{ ds }}", base_url=BASE), "path='maps/{{ ds }}' holds "),
+        (lambda: LocalStore("maps", base_url=BASE, state_dir="{{ ds }}"), "state_dir='{{ ds }}' holds "),
+        (lambda: GCSStore("gs://maps/{{ ds }}", base_url=BASE), "url='gs://maps/{{ ds }}' holds "),
         (lambda: S3Store(None, base_url=BASE), "None must look like 's3://bucket/prefix'"),
         (lambda: GCSStore(3, base_url=BASE), "3 must look like 'gs://bucket/prefix'"),
         (lambda: AzureBlobStore(3, base_url=BASE), "'3' must look like 'az://container/prefix'"),

@@ -314,7 +314,7 @@ class StateRepository:
             put_verified(self.objects, key, body, mode=Overwrite(), write_id=f"{key}#{report.finished_at}")
         except (ConfigurationError, StoreError) as error:
             done = f"generation {report.generation} is published, only the report of this run is missing: "
-            raise type(error)(f"{done if 'published' in report.result else ''}{error}") from error
+            raise type(error)(f"{done if report.result == 'published' else ''}{error}") from error
         return key
 
     def read_report(self, run: str) -> dict[str, Any] | None:

@@ -12,15 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.columnar import (
-    RowKeys,
-    any_true,
-    as_texts,
-    count_rows,
-    decoded,
-    row_mask,
-    texts_of,
-)
+from airflow_sitemaps.protocol.columnar import RowKeys, any_true, as_texts, count_rows, decoded, row_mask, texts_of
 from airflow_sitemaps.protocol.rules import Tally, Verdict
 
 if TYPE_CHECKING:

@@ -252,26 +252,29 @@ class Dialect(ValueSql):
         engine: sa.Engine = hook.get_sqlalchemy_engine()
         return engine
 
-    def opening_sql(self) -> tuple[str, ...]:
-        """Return the statements that open a read-only transaction. The package's formats come after the user's settings."""
+    def opening_sql(self, *, reads: bool = False) -> tuple[str, ...]:
+        """Return the statements that open a read-only transaction. The package's formats come after the user's settings.
+
+        ``reads``: it reads the source's table, and no other transaction that does begins before it ends.
+        """
         return (*self.users_sql, *self.session_sql, *self.begin_sql)
 
     def hold(self, connection: sa.Connection, table: str) -> None:
-        """Make later transactions wait for a change that would empty a table in their snapshot. The default does nothing."""
+        """Let transactions that read a table lock it before their snapshot is taken. The default does nothing."""
 
-    def begin(self, connection: sa.Connection) -> None:
-        """Set the session's formats and begin its read-only transaction."""
-        setup(connection, self.opening_sql())
+    def begin(self, connection: sa.Connection, *, reads: bool = False) -> None:
+        """Set the session's formats and begin its read-only transaction, as ``opening_sql`` says."""
+        setup(connection, self.opening_sql(reads=reads))
 
     @contextmanager
-    def transaction(self, engine: sa.Engine, what: str) -> Iterator[sa.Connection]:
-        """Yield a connection in a read-only transaction. An error of the database becomes a ``SourceError``."""
+    def transaction(self, engine: sa.Engine, what: str, *, reads: bool = False) -> Iterator[sa.Connection]:
+        """Yield a connection in a read-only transaction, as ``opening_sql`` says. An error of the database becomes a ``SourceError``."""
         with translated(engine, f"{what} failed", SourceError), engine.connect() as connection:
-            self.begin(connection)
+            self.begin(connection, reads=reads)
             try:
                 yield connection
             finally:
-                with suppress(Exception):  # of a lost connection; the first error says why it is lost
+                with suppress(Exception):  # a first error says why the connection is lost
                     connection.rollback()
 
     def time(self, connection: sa.Connection) -> datetime:

@@ -59,7 +59,9 @@ SELECT c.oid, CASE WHEN c.relkind = 'v' THEN pg_get_viewdef(c.oid) END,
   ARRAY(SELECT CAST(relid AS oid) FROM pg_catalog.pg_partition_tree(c.oid) ORDER BY 1)
 FROM pg_catalog.pg_class c WHERE c.oid = to_regclass(:relation)
 """
-IS_TABLE = "SELECT relkind IN ('r', 'p') FROM pg_catalog.pg_class WHERE oid = to_regclass(:relation)"
+LOCKABLE = """
+SELECT relkind IN ('r', 'p') AND has_table_privilege(oid, 'SELECT') FROM pg_catalog.pg_class WHERE oid = to_regclass(:relation)
+"""
 SHARE = """
 SELECT MAX(total) FROM (SELECT SUM(common.share) AS total FROM pg_catalog.pg_class c
   JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -145,14 +147,18 @@ class PostgreSQL(Dialect):
     def own_reader(self, context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
         return postgresql_readers.opened(context, engine)
 
-    def opening_sql(self) -> tuple[str, ...]:
-        """Return the statements of ``Dialect.opening_sql``. The first query takes the snapshot; isolation and locks come before."""
-        return (*self.begin_sql, *self.users_sql, *self.lock_sql, *self.session_sql)
+    def opening_sql(self, *, reads: bool = False) -> tuple[str, ...]:
+        """Return the statements of ``Dialect.opening_sql``. Isolation and locks come before the first query of the package.
+
+        The user's statements may hold a query, and must not change the isolation: it is set before and after them.
+        """
+        again = self.begin_sql if self.users_sql else ()
+        return (*self.begin_sql, *self.users_sql, *again, *(self.lock_sql if reads else ()), *self.session_sql)
 
     def hold(self, connection: sa.Connection, table: str) -> None:
-        """Lock a table before each snapshot. A snapshot that is older than a TRUNCATE sees the table empty."""
+        """Let transactions that read a table lock it first: a snapshot that is older than a TRUNCATE sees it empty."""
         name = self.table_name(name_parts(table))
-        if connection.execute(sa.text(IS_TABLE), {"relation": name}).scalar_one_or_none():
+        if connection.execute(sa.text(LOCKABLE), {"relation": name}).scalar_one_or_none():
             self.lock_sql = (f"LOCK TABLE {name} IN ACCESS SHARE MODE",)
 
     def share(self, connection: sa.Connection, table: str | None, column: str, values: Sequence[object]) -> float:

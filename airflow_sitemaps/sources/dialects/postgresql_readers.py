@@ -234,7 +234,7 @@ def _psycopg_reader(context: QueryContext, engine: sa.Engine) -> Iterator[SpanRe
     """Open a reader of packed rows over the engine's own connection. Plain rows come through the same one."""
     dialect, columns = context.dialect, context.outputs(objects=True)
     log.info("%s: reading packed rows by psycopg", context.name)
-    with dialect.transaction(engine, f"{context.name}: reading rows") as connection:
+    with dialect.transaction(engine, f"{context.name}: reading rows", reads=True) as connection:
 
         def packed(statement: Statement) -> Generator[Sequence[Any], None, None]:
             clause, values = statement
@@ -346,7 +346,7 @@ def _begin(context: QueryContext, connection: Any) -> None:
     """Begin a transaction with the settings of the section."""
     with connection.cursor() as cursor:
         # ADBC takes every text for UTF-8, whatever the encoding of the database.
-        for sql in ("SET client_encoding = 'UTF8'", *context.dialect.opening_sql()):
+        for sql in ("SET client_encoding = 'UTF8'", *context.dialect.opening_sql(reads=True)):
             cursor.execute(sql.replace(", true)", ", false)"))
             cursor.fetchall()
 

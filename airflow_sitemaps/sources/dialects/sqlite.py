@@ -43,10 +43,8 @@ class SQLite(Dialect):
     writable_sql: ClassVar[tuple[str, ...]] = ("PRAGMA query_only = OFF",)
     begin_sql: ClassVar[tuple[str, ...]] = ("BEGIN",)
     now_sql: ClassVar[str] = "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
-    identity_sql: ClassVar[str | None] = (  # triggers go with their table, whose page and text the next one may have
-        "SELECT t.rootpage, t.sql, (SELECT group_concat(g.name || ' ' || g.rowid) FROM sqlite_master g"
-        " WHERE g.type = 'trigger' AND lower(g.tbl_name) = lower(:name)) FROM sqlite_master t WHERE lower(t.name) = lower(:name)"
-    )
+    # A table that is made again may have the page and the text of the first one. Each change of the schema has a number.
+    identity_sql: ClassVar[str | None] = "SELECT schema_version FROM pragma_schema_version"
 
     text_type: ClassVar[str] = "TEXT"
     text_sql: ClassVar[str] = "CAST({} AS TEXT)"

@@ -107,7 +107,7 @@ class ChangeLogReader:
             # A failed statement aborts the transaction, in which the ranges are surveyed next. The survey of a later moment
             # is sound: the log's position was read before it.
             self.connection.rollback()
-            self.context.dialect.begin(self.connection)
+            self.context.dialect.begin(self.connection, reads=True)
             reason = " ".join(str(error.orig).split())[:300]
             cause = f"its change log cannot be read from position {before.value}: {reason}"
             return ChangeReading(position=position, ranges=None, cause=cause, is_gap=True)

@@ -118,7 +118,7 @@ def is_claimed(path: Path, claim: Path) -> bool:
 
 
 def sweep_scratch(ledger: Path, roots: Sequence[Path]) -> None:
-    """Remove scratch files below the roots, and of sidecars, that a crash left more than a day ago."""
+    """Remove scratch files below the roots, and half-written sidecars, that a crash left more than a day ago."""
     with suppress(OSError):
         for entry in (*ledger.iterdir(), *ledger.parent.glob("metadata/*/*.half")):
             with suppress(OSError, ValueError):

@@ -281,7 +281,7 @@ class LocalObjects:
                     yield key
 
     def _unlisted(self, e: OSError) -> None:
-        """Raise the error of a folder that could not be listed, unless it is missing or a closed one of the public area."""
+        """Raise the error of a folder that could not be listed, unless it is gone, or is a public one that may not be read."""
         if e.errno not in NOT_A_FILE and (self.area == "state" or not isinstance(e, PermissionError)):
             raise e
 

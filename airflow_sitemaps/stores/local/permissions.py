@@ -70,7 +70,7 @@ class Permissions:
         except PermissionError as e:
             raise ConfigurationError(
                 f"{path}: group={self.gid} cannot be set ({e.strerror}). Add user id {os.getuid()} to that group, or leave "
-                "group= out"
+                "group= out, as where the file system has no groups"
             ) from e
 
 
@@ -188,7 +188,8 @@ def _make(folder: Path, permissions: Permissions) -> None:
     try:
         permissions.give_group(folder, folder)
     except ConfigurationError:
-        folder.rmdir()  # an existing folder would keep its group
+        with suppress(OSError):  # another process may use it; an existing folder would keep its group
+            folder.rmdir()
         raise
     if permissions.dir_mode is None:
         return

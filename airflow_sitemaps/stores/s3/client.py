@@ -47,10 +47,10 @@ NEXT_STEPS: Final = {
     "NotImplemented": _NOT_IMPLEMENTED,
     "501": _NOT_IMPLEMENTED,
     "InvalidRequest": (
-        "Correct what the store says. If it wants a checksum (Object Lock), add to the connection's extra "
+        "Correct the setting that the store names. If it wants a checksum (Object Lock), add to the connection's extra "
         '"config_kwargs": {{"request_checksum_calculation": "when_supported"}}'
     ),
-    "400": "Correct what the store says; if it says nothing, check region_name and endpoint_url",
+    "400": "Correct the setting that the store names; if it names none, check region_name and endpoint_url",
 }
 """Next step by error code, or else by HTTP status, for errors that a retry cannot fix."""
 DENIED: Final = frozenset({"AccessDenied", "AllAccessDisabled", "403", "Forbidden"})
