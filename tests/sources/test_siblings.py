@@ -274,9 +274,9 @@ class Shop:
     def noted(self) -> Any:
         original, steps = SqlSession.transaction, self.sqls
 
-        def transaction(session: SqlSession, doing: str) -> Any:
+        def transaction(session: SqlSession, doing: str, **how: Any) -> Any:
             steps.append(doing)
-            return original(session, doing)
+            return original(session, doing, **how)
 
         return transaction
 
