@@ -8,12 +8,12 @@ one. The size of a sample does not depend on the number of URLs.
 from __future__ import annotations
 
 import base64
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 import xxhash
 
@@ -45,6 +45,8 @@ TOP: Final = 10
 """Prefixes of a whole sitemap that a report shows."""
 
 REST: Final = "…"
+
+_PREFIX: Final = re.compile(r"[^/]+//[^/]+/(?:[^/?#]*/)?")
 
 _HASH_BITS: Final = 24
 """Number of low bits of a fingerprint that are a hash of the whole URL; the high bits determine its levels."""
@@ -78,11 +80,11 @@ def sample(columns: Sequence[pa.StringArray], level: int, spreads: Sequence[Numb
     return _encoded(kept), frequent
 
 
-def prefix_of(url: str) -> str:
-    """Return scheme, host and first folder of a URL, such as ``https://www.example.com/de/``."""
-    parts = urlsplit(url)
-    folder, slash, _ = parts.path.removeprefix("/").partition("/")
-    return f"{parts.scheme}://{parts.netloc}/" + (f"{folder}/" if slash else "")
+def prefix_of(loc: str) -> str:
+    """Return scheme, host and first folder of a URL in normal form, such as ``https://www.example.com/de/``."""
+    match = _PREFIX.match(loc)
+    assert match is not None, loc
+    return match[0]
 
 
 def gone(before: SectionManifest, after: SectionManifest) -> float | None:

@@ -1,6 +1,6 @@
 """A column of ``loc``: clean rows are recognised in the whole slice, and only the others go through ``loc.read_loc``.
 
-A clean slice needs a few passes over its bytes. Rows whose only fault is text beyond ASCII are encoded together. The
+A clean slice needs a few passes over its bytes. Rows whose only fault is characters to encode are encoded together. The
 result is always that of ``read_loc``.
 """
 
@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 
 _SAFE: Final = (PLAIN + "%").encode()
 _BEYOND_ASCII: Final = bytes(range(128, 256))
-_NOT_SAFE: Final = f"[^{re.escape(PLAIN)}%\\x{{80}}-\\x{{10FFFF}}]"
+_ENCODED: Final = b' "<>[\\]^`{|}'
+"""Characters of ASCII that are encoded after the origin; a space only if it is not the last character."""
+
+_TO_ENCODE: Final = r'[ "<>\[\\\]^`{|}]'
+_NOT_SAFE: Final = r'[^ "<>\[\\\]^`{|}' + f"{re.escape(PLAIN)}%\\x{{80}}-\\x{{10FFFF}}]"
 _BAD_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _BAD_PERCENT_IN_ROW: Final = r"%(?:[^0-9A-Fa-f]|$|[0-9A-Fa-f](?:[^0-9A-Fa-f]|$))"
 _REPLACEMENT: Final = re.compile(rb"%[Ee][Ff]%[Bb][Ff]%[Bb][Dd]")
@@ -56,9 +60,9 @@ def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKey
     if relative is not None:
         values = pc.if_else(relative, pc.binary_join_element_wise(scope.origin, raw, ""), raw)
         here = pc.or_(here, relative)
-    beyond_ascii, others = _find_dirt(values, here, scope.origins - {scope.origin})
+    to_encode, others = _find_dirt(values, here, scope.origins - {scope.origin})
     slow = or_masks(others)
-    encoded = _only(beyond_ascii, slow)
+    encoded = _only(or_masks(to_encode), slow)
     if encoded is not None and context.rulebook["loc-encoding"] is not Verdict.REPAIR:
         slow, encoded = or_masks([m for m in (slow, encoded) if m is not None]), None
     waiting: pa.StringArray | None = None
@@ -131,9 +135,9 @@ def _begins(values: pa.StringArray, prefix: str) -> pa.BooleanArray:
 
 def _find_dirt(
     values: pa.StringArray, good: pa.BooleanArray, origins: frozenset[str]
-) -> tuple[pa.BooleanArray | None, list[pa.BooleanArray]]:
-    """Return masks of the rows that are not clean: those whose only fault may be text beyond ASCII, and all others."""
-    beyond_ascii: pa.BooleanArray | None = None
+) -> tuple[list[pa.BooleanArray], list[pa.BooleanArray]]:
+    """Return masks of the rows that are not clean: those whose only fault may be characters to encode, and all others."""
+    to_encode: list[pa.BooleanArray] = []
     dirt: list[pa.BooleanArray] = []
     if not _all(good):
         for other in sorted(origins):
@@ -144,12 +148,12 @@ def _find_dirt(
     data = value_bytes(values)
     leftover = data.translate(None, _SAFE)
     if not leftover.isascii():
-        beyond_ascii = pc.invert(pc.string_is_ascii(values))
+        to_encode.append(pc.invert(pc.string_is_ascii(values)))
         leftover = leftover.translate(None, _BEYOND_ASCII)
-    if len(leftover) > _MANY_PLACES:
-        dirt.append(pc.match_substring_regex(values, _NOT_SAFE))
-    elif leftover:
-        dirt.append(rows_at([place for byte in set(leftover) for place in _places(data, byte)], values))
+    others = leftover.translate(None, _ENCODED)
+    if len(others) < len(leftover):
+        to_encode += _rows_with(leftover.translate(None, others), _TO_ENCODE, data, values)
+    dirt += _rows_with(others, _NOT_SAFE, data, values)
     if b"%" in data and _BAD_PERCENT.search(data):
         dirt.append(pc.match_substring_regex(values, _BAD_PERCENT_IN_ROW))
     for sign, pattern in ((b"%", _REPLACEMENT), (b";", _ENTITY)):
@@ -158,7 +162,16 @@ def _find_dirt(
     lengths = pc.binary_length(values)
     if (pc.max(lengths).as_py() or 0) > LONGEST_CLEAN:
         dirt.append(pc.greater(lengths, LONGEST_CLEAN))
-    return beyond_ascii, dirt
+    return to_encode, dirt
+
+
+def _rows_with(occurrences: bytes, pattern: str, data: bytes, values: pa.StringArray) -> list[pa.BooleanArray]:
+    """Return a mask of the rows that contain one of some characters, or no mask if there is no occurrence of any."""
+    if len(occurrences) > _MANY_PLACES:
+        return [pc.match_substring_regex(values, pattern)]
+    return (
+        [rows_at([place for byte in set(occurrences) for place in _places(data, byte)], values)] if occurrences else []
+    )
 
 
 def _places(data: bytes, byte: int) -> Iterator[int]:
@@ -210,31 +223,34 @@ def _parsed(
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.intp]
 
-SUSPECT: Final = re.compile(f"[\x80-\x9f\ufffd-\uffff{WHITE[4:]}]")
-"""Characters beyond ASCII that must not be encoded: controls, non-characters, U+FFFD, and those removed at the ends."""
+_NEVER: Final = [*range(0x80, 0xA0), 0xFFFD, 0xFFFE, 0xFFFF]
+"""Characters beyond ASCII that are never encoded: controls, non-characters, U+FFFD."""
 
-_BEYOND: Final = [chr(code) for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000]
-_UTF8: Final = [text.encode() for text in _BEYOND if SUSPECT.match(text)]
-_SUSPECT_2: Final = np.array([int.from_bytes(code, "big") for code in _UTF8 if len(code) == 2], np.uint32)
-_SUSPECT_3: Final = np.array([int.from_bytes(code, "big") for code in _UTF8 if len(code) == 3], np.uint32)
-_LEADS: Final = np.array([n in {code[0] for code in _UTF8} for n in range(256)])
+_ENDS: Final = [ord(character) for character in WHITE if character > "\x7f"]
+"""Those that are removed at the end of a URL, and encoded within it."""
+
+_SUSPECT: Final = np.zeros(1 << 16, np.uint8)
+"""1 for each of ``_ENDS``, 2 for each of ``_NEVER``."""
+_SUSPECT[_ENDS], _SUSPECT[_NEVER] = 1, 2
+_LEADS: Final = np.isin(np.arange(256), [chr(code).encode()[0] for code in (*_NEVER, *_ENDS)])
+_IS_ENCODED: Final = np.array([code > 0x7F or code in _ENCODED for code in range(256)])
 _DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 _HIGH: Final = np.repeat(_DIGITS, 16)
 _LOW: Final = np.tile(_DIGITS, 16)
 
 
 def percent_encoded(rows: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArray | None]:
-    """Return the rows with bytes beyond ASCII encoded, and a mask of those that must be parsed one by one; None: none.
+    """Return the rows with all characters encoded that need it, and a mask of those to parse one by one; None: none.
 
-    These contain a suspect character, are not UTF-8, or become too long. All must begin with ASCII and have no null.
+    These contain a suspect character, are not UTF-8, or become too long. All must begin with an origin and a slash.
     """
     data = np.frombuffer(value_view(rows), np.uint8)
     offsets = np.frombuffer(offsets_of(rows), np.int32)
     offsets = offsets - offsets[0]
-    beyond = data > 0x7F
-    places = np.flatnonzero(beyond)
+    chosen = _IS_ENCODED[data]
+    places = np.flatnonzero(chosen)
     codes = data[places]
-    out = np.repeat(data, beyond.view(np.uint8) * 2 + 1)
+    out = np.repeat(data, chosen.view(np.uint8) * 2 + 1)
     at = places + 2 * np.arange(len(places))
     out[at] = ord("%")
     out[at + 1] = _HIGH[codes]
@@ -243,12 +259,12 @@ def percent_encoded(rows: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArr
     encoded = pa.StringArray.from_buffers(len(rows), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(out))
     if not _is_utf8(rows):
         return encoded, pa.array(np.ones(len(rows), bool))
-    suspect = _suspects(data, places, codes)
-    long = np.diff(ends) > LONGEST_CLEAN
-    if not len(suspect) and not long.any():
-        return encoded, None
-    mask = np.array(rows_at(suspect.tolist(), rows).to_numpy(zero_copy_only=False)) | long
-    return encoded, pa.array(mask)
+    refused = np.diff(ends) > LONGEST_CLEAN
+    refused |= data[offsets[1:] - 1] == ord(" ")
+    suspect = _suspects(data, places, codes, offsets)
+    if len(suspect):
+        refused |= rows_at(suspect.tolist(), rows).to_numpy(zero_copy_only=False)
+    return encoded, pa.array(refused) if refused.any() else None
 
 
 def _is_utf8(rows: pa.StringArray) -> bool:
@@ -259,13 +275,16 @@ def _is_utf8(rows: pa.StringArray) -> bool:
     return True
 
 
-def _suspects(data: Bytes, places: Places, codes: Bytes) -> Places:
-    """Return the positions at which suspect characters begin."""
+def _suspects(data: Bytes, places: Places, codes: Bytes, offsets: npt.NDArray[np.int32]) -> Places:
+    """Return the positions at which characters begin that are never encoded, or are removed at the end of their row."""
     leads = _LEADS[codes]
     at: Places = places[leads]
     if not len(at):
         return at
     # What begins with one of the leads is complete, since all is UTF-8; a third byte may be beyond the end.
-    second = codes[leads].astype(np.uint32) << 8 | data[at + 1]
-    third = second << 8 | data[np.minimum(at + 2, len(data) - 1)]
-    return at[np.isin(second, _SUSPECT_2) | np.isin(third, _SUSPECT_3)]
+    first, second = codes[leads].astype(np.uint16), data[at + 1].astype(np.uint16) & 0x3F
+    third = data[np.minimum(at + 2, len(data) - 1)] & 0x3F
+    points = np.where(first < 0xE0, (first & 0x1F) << 6 | second, (first & 0x0F) << 12 | second << 6 | third)
+    kinds = _SUSPECT[points]
+    last = np.isin(at + np.where(first < 0xE0, 2, 3), offsets) if kinds.any() else False
+    return at[(kinds == 2) | (kinds == 1) & last]
