@@ -25,7 +25,6 @@ from airflow_sitemaps.protocol.columnar import (
     or_masks,
     rows_at,
     value_bytes,
-    value_view,
 )
 from airflow_sitemaps.protocol.loc import LONGEST_CLEAN, PLAIN, WHITE, Reading, read_loc, scope_of, settle
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
@@ -35,6 +34,9 @@ if TYPE_CHECKING:
 
 _SAFE: Final = (PLAIN + "%").encode()
 _BEYOND_ASCII: Final = bytes(range(128, 256))
+_ASCII: Final = 0x7F
+"""The last character of ASCII."""
+
 _ENCODED: Final = b' "<>[\\]^`{|}'
 """Characters of ASCII that are encoded after the origin; a space only if it is not the last character."""
 
@@ -148,7 +150,7 @@ def _find_dirt(
     data = value_bytes(values)
     leftover = data.translate(None, _SAFE)
     if not leftover.isascii():
-        to_encode.append(pc.invert(pc.string_is_ascii(values)))
+        to_encode.append(_beyond_ascii(data, values))
         leftover = leftover.translate(None, _BEYOND_ASCII)
     others = leftover.translate(None, _ENCODED)
     if len(others) < len(leftover):
@@ -165,13 +167,20 @@ def _find_dirt(
     return to_encode, dirt
 
 
+def _beyond_ascii(data: bytes, values: pa.StringArray) -> pa.BooleanArray:
+    """Return the rows that are not ASCII, in less time than Arrow's own function."""
+    places = np.flatnonzero(np.frombuffer(data, np.uint8) > _ASCII)
+    offsets = np.frombuffer(offsets_of(values), np.int32)
+    before = np.searchsorted(places, offsets - offsets[0])
+    return pa.array(before[1:] > before[:-1])
+
+
 def _rows_with(occurrences: bytes, pattern: str, data: bytes, values: pa.StringArray) -> list[pa.BooleanArray]:
     """Return a mask of the rows that contain one of some characters, or no mask if there is no occurrence of any."""
     if len(occurrences) > _MANY_PLACES:
         return [pc.match_substring_regex(values, pattern)]
-    return (
-        [rows_at([place for byte in set(occurrences) for place in _places(data, byte)], values)] if occurrences else []
-    )
+    places = [place for byte in set(occurrences) for place in _places(data, byte)]
+    return [rows_at(places, values)] if places else []
 
 
 def _places(data: bytes, byte: int) -> Iterator[int]:
@@ -233,7 +242,6 @@ _SUSPECT: Final = np.zeros(1 << 16, np.uint8)
 """1 for each of ``_ENDS``, 2 for each of ``_NEVER``."""
 _SUSPECT[_ENDS], _SUSPECT[_NEVER] = 1, 2
 _LEADS: Final = np.isin(np.arange(256), [chr(code).encode()[0] for code in (*_NEVER, *_ENDS)])
-_IS_ENCODED: Final = np.array([code > 0x7F or code in _ENCODED for code in range(256)])
 _DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 _HIGH: Final = np.repeat(_DIGITS, 16)
 _LOW: Final = np.tile(_DIGITS, 16)
@@ -244,10 +252,14 @@ def percent_encoded(rows: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArr
 
     These contain a suspect character, are not UTF-8, or become too long. All must begin with an origin and a slash.
     """
-    data = np.frombuffer(value_view(rows), np.uint8)
+    body = value_bytes(rows)
+    data = np.frombuffer(body, np.uint8)
     offsets = np.frombuffer(offsets_of(rows), np.int32)
     offsets = offsets - offsets[0]
-    chosen = _IS_ENCODED[data]
+    chosen = data > _ASCII
+    for code in _ENCODED:
+        if code in body:
+            chosen |= data == code
     places = np.flatnonzero(chosen)
     codes = data[places]
     out = np.repeat(data, chosen.view(np.uint8) * 2 + 1)
@@ -269,8 +281,8 @@ def percent_encoded(rows: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArr
 
 def _is_utf8(rows: pa.StringArray) -> bool:
     try:
-        bytes(value_view(rows)).decode()
-    except UnicodeDecodeError:
+        rows.validate(full=True)
+    except pa.ArrowInvalid:
         return False
     return True
 
@@ -286,5 +298,7 @@ def _suspects(data: Bytes, places: Places, codes: Bytes, offsets: npt.NDArray[np
     third = data[np.minimum(at + 2, len(data) - 1)] & 0x3F
     points = np.where(first < 0xE0, (first & 0x1F) << 6 | second, (first & 0x0F) << 12 | second << 6 | third)
     kinds = _SUSPECT[points]
-    last = np.isin(at + np.where(first < 0xE0, 2, 3), offsets) if kinds.any() else False
-    return at[(kinds == 2) | (kinds == 1) & last]
+    removed = np.flatnonzero(kinds == 1)
+    behind = at[removed] + np.where(first[removed] < 0xE0, 2, 3)
+    kinds[removed] = np.isin(behind, offsets)
+    return at[kinds > 0]
