@@ -51,7 +51,7 @@ class ShardStream:
         self._survey = survey
         self._preset: Preset = preset
         self._held: list[pa.RecordBatch] = []
-        self._held_rows = 0
+        self._held_run = 0
         self._file = self._open(None)
 
     def add(self, batch: pa.RecordBatch) -> list[ShardFile]:
@@ -63,23 +63,25 @@ class ShardStream:
         if not batch.num_rows:
             return files
         keys = batch.column("key")
+        start = _leading_run(keys) if self._goes_on(batch) else 0
+        if start == batch.num_rows:
+            self._hold(batch, batch.num_rows)
+            return files
+        if self._held:
+            self._place(_joined([*self._held, batch.slice(0, start)]), files)
+            self._held, self._held_run = [], 0
         run = _trailing_run(keys)
         complete = batch.num_rows - run
-        if complete or not self._goes_on(batch):
-            start = _piece_end(keys, 0, complete) if complete else 0
-            self._place(_joined([*self._held, batch.slice(0, start)]), files)
-            self._held, self._held_rows = [], 0
-            while start < complete:
-                end = _piece_end(keys, start, complete)
-                self._place(batch.slice(start, end - start), files)
-                start = end
-        self._hold(batch.slice(complete))
+        while (end := _piece_end(keys, start, complete)) < complete:
+            self._place(batch.slice(start, end - start), files)
+            start = end
+        self._hold(batch.slice(start), run)
         return files
 
     def finish(self) -> list[ShardFile]:
         """Return the remaining files, at least one. Its ``body`` is None if no row was valid."""
         files: list[ShardFile] = []
-        held, self._held, self._held_rows = self._held, [], 0
+        held, self._held = self._held, []
         if held:
             self._place(_joined(held), files)
         writers = [*self._full, self._file]
@@ -87,14 +89,15 @@ class ShardStream:
         return [*files, *(writer.finish(moment) for writer in writers)]
 
     def _goes_on(self, batch: pa.RecordBatch) -> bool:
-        """Return whether a batch begins with the key whose rows are held back."""
-        return bool(self._held) and key_text(self._held[0], 0) == key_text(batch, 0)
+        """Return whether a batch begins with the last key of the rows that are held back."""
+        return bool(self._held) and key_text(self._held[-1], self._held[-1].num_rows - 1) == key_text(batch, 0)
 
-    def _hold(self, rows: pa.RecordBatch) -> None:
+    def _hold(self, rows: pa.RecordBatch, run: int) -> None:
+        """Hold back rows until it is known whether the next batch continues their last key, which ``run`` rows share."""
         self._held.append(rows)
-        self._held_rows += rows.num_rows
-        if self._held_rows > self._context.max_urls:
-            raise self._too_many(rows, f"at least {self._held_rows:,}")
+        self._held_run += run
+        if self._held_run > self._context.max_urls:
+            raise self._too_many(rows.slice(rows.num_rows - 1), f"at least {self._held_run:,}")
 
     def _too_many(self, rows: pa.RecordBatch, number: str) -> RefusedError:
         return RefusedError(
@@ -190,9 +193,12 @@ def _trailing_run(keys: pa.Array) -> int:
 
 
 def _piece_end(keys: pa.Array, start: int, end: int) -> int:
-    """Return the end of the piece that begins at ``start``: about ``SLICE_ROWS`` rows later, where a key begins."""
+    """Return the end of the piece that begins at ``start``: about ``SLICE_ROWS`` rows later, where a key begins.
+
+    A small rest belongs to the last piece, because each piece costs as much as the work on some thousand rows.
+    """
     cut = start + SLICE_ROWS
-    if cut >= end:
+    if cut + SLICE_ROWS // 4 >= end:
         return end
     if keys[cut] == keys[cut - 1]:
         cut -= _trailing_run(keys.slice(start, cut - start))
