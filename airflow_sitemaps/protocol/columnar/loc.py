@@ -299,6 +299,7 @@ def _suspects(data: Bytes, places: Places, codes: Bytes, offsets: npt.NDArray[np
     points = np.where(first < 0xE0, (first & 0x1F) << 6 | second, (first & 0x0F) << 12 | second << 6 | third)
     kinds = _SUSPECT[points]
     removed = np.flatnonzero(kinds == 1)
-    behind = at[removed] + np.where(first[removed] < 0xE0, 2, 3)
-    kinds[removed] = np.isin(behind, offsets)
+    if len(removed):
+        behind = at[removed] + np.where(first[removed] < 0xE0, 2, 3)
+        kinds[removed] = np.isin(behind, offsets)
     return at[kinds > 0]
