@@ -63,7 +63,9 @@ class ShardStream:
         if not batch.num_rows:
             return files
         keys = batch.column("key")
-        start = _leading_run(keys) if self._goes_on(batch) else 0
+        held = self._held[-1] if self._held else None
+        goes_on = held is not None and key_text(held, held.num_rows - 1) == key_text(batch, 0)
+        start = _leading_run(keys) if goes_on else 0
         if start == batch.num_rows:
             self._hold(batch, batch.num_rows)
             return files
@@ -81,16 +83,11 @@ class ShardStream:
     def finish(self) -> list[ShardFile]:
         """Return the remaining files, at least one. Its ``body`` is None if no row was valid."""
         files: list[ShardFile] = []
-        held, self._held = self._held, []
-        if held:
-            self._place(_joined(held), files)
+        if self._held:
+            self._place(_joined(self._held), files)
         writers = [*self._full, self._file]
         moment = None if self._not_before is None else self._not_before(total(w.digest for w in writers))
         return [*files, *(writer.finish(moment) for writer in writers)]
-
-    def _goes_on(self, batch: pa.RecordBatch) -> bool:
-        """Return whether a batch begins with the last key of the rows that are held back."""
-        return bool(self._held) and key_text(self._held[-1], self._held[-1].num_rows - 1) == key_text(batch, 0)
 
     def _hold(self, rows: pa.RecordBatch, run: int) -> None:
         """Hold back rows until it is known whether the next batch continues their last key, which ``run`` rows share."""
@@ -193,10 +190,7 @@ def _trailing_run(keys: pa.Array) -> int:
 
 
 def _piece_end(keys: pa.Array, start: int, end: int) -> int:
-    """Return the end of the piece that begins at ``start``: about ``SLICE_ROWS`` rows later, where a key begins.
-
-    A small rest belongs to the last piece, because each piece costs as much as the work on some thousand rows.
-    """
+    """Return the end of a piece: about ``SLICE_ROWS`` rows later, where a key begins. A small rest is not a piece of its own."""
     cut = start + SLICE_ROWS
     if cut + SLICE_ROWS // 4 >= end:
         return end

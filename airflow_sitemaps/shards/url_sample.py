@@ -46,7 +46,7 @@ TOP: Final = 10
 
 REST: Final = "…"
 
-_PREFIX: Final = re.compile(r"[^/]+//[^/]+/(?:[^/?#]*/)?")
+_PREFIX: Final = re.compile(r"([^/]+//[^/]+/(?:[^/?#]*/)?).*", re.DOTALL)
 
 _HASH_BITS: Final = 24
 """Number of low bits of a fingerprint that are a hash of the whole URL; the high bits determine its levels."""
@@ -82,9 +82,7 @@ def sample(columns: Sequence[pa.StringArray], level: int, spreads: Sequence[Numb
 
 def prefix_of(loc: str) -> str:
     """Return scheme, host and first folder of a URL in normal form, such as ``https://www.example.com/de/``."""
-    match = _PREFIX.match(loc)
-    assert match is not None, loc
-    return match[0]
+    return _PREFIX.sub(r"\1", loc)
 
 
 def gone(before: SectionManifest, after: SectionManifest) -> float | None:

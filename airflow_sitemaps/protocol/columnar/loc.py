@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 _SAFE: Final = (PLAIN + "%").encode()
 _BEYOND_ASCII: Final = bytes(range(128, 256))
-_ASCII: Final = 0x7F
-"""The last character of ASCII."""
-
 _ENCODED: Final = b' "<>[\\]^`{|}'
 """Characters of ASCII that are encoded after the origin; a space only if it is not the last character."""
 
@@ -67,13 +64,9 @@ def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKey
     encoded = _only(or_masks(to_encode), slow)
     if encoded is not None and context.rulebook["loc-encoding"] is not Verdict.REPAIR:
         slow, encoded = or_masks([m for m in (slow, encoded) if m is not None]), None
-    waiting: pa.StringArray | None = None
     if encoded is not None:
         texts, refused = percent_encoded(values.filter(encoded))
-        if refused is None and slow is not None and scope.folder == scope.origin + "/":
-            waiting = texts  # nothing is outside; placed together with the other fixed rows, in one pass over all rows
-        else:
-            values = pc.replace_with_mask(values, encoded, texts)
+        values = pc.replace_with_mask(values, encoded, texts)
         if refused is not None:
             refused = pc.replace_with_mask(pc.and_not(encoded, encoded), encoded, refused)
             slow = or_masks([m for m in (slow, refused) if m is not None])
@@ -90,26 +83,7 @@ def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKey
             count_rows(rule, mask, raw, rows, context, tally)
     if dropped is not None:
         values = pc.if_else(dropped, None, values)
-    if slow is not None:
-        parsed = _parsed(raw, slow, context, tally, rows)
-        values = _placed(values, slow, parsed, encoded, waiting)
-    return values
-
-
-def _placed(
-    values: pa.StringArray,
-    slow: pa.BooleanArray,
-    parsed: pa.StringArray,
-    encoded: pa.BooleanArray | None,
-    waiting: pa.StringArray | None,
-) -> pa.StringArray:
-    """Insert the rows that were parsed one by one, and the encoded rows, at their positions. The masks are disjoint."""
-    if encoded is None or waiting is None:
-        return pc.replace_with_mask(values, slow, parsed)
-    either = pc.or_(slow, encoded)
-    which = encoded.filter(either)
-    rows = pc.replace_with_mask(pa.nulls(len(which), pa.string()), which, waiting)
-    return pc.replace_with_mask(values, either, pc.replace_with_mask(rows, pc.invert(which), parsed))
+    return values if slow is None else pc.replace_with_mask(values, slow, _parsed(raw, slow, context, tally, rows))
 
 
 def _only(mask: pa.BooleanArray | None, but_not: pa.BooleanArray | None) -> pa.BooleanArray | None:
@@ -169,7 +143,7 @@ def _find_dirt(
 
 def _beyond_ascii(data: bytes, values: pa.StringArray) -> pa.BooleanArray:
     """Return the rows that are not ASCII, in less time than Arrow's own function."""
-    places = np.flatnonzero(np.frombuffer(data, np.uint8) > _ASCII)
+    places = np.flatnonzero(np.frombuffer(data, np.uint8) > 0x7F)
     offsets = np.frombuffer(offsets_of(values), np.int32)
     before = np.searchsorted(places, offsets - offsets[0])
     return pa.array(before[1:] > before[:-1])
@@ -232,15 +206,12 @@ def _parsed(
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.intp]
 
-_NEVER: Final = [*range(0x80, 0xA0), 0xFFFD, 0xFFFE, 0xFFFF]
-"""Characters beyond ASCII that are never encoded: controls, non-characters, U+FFFD."""
-
 _ENDS: Final = [ord(character) for character in WHITE if character > "\x7f"]
-"""Those that are removed at the end of a URL, and encoded within it."""
-
+_NEVER: Final = [*range(0x80, 0xA0), 0xFFFD, 0xFFFE, 0xFFFF]
 _SUSPECT: Final = np.zeros(1 << 16, np.uint8)
-"""1 for each of ``_ENDS``, 2 for each of ``_NEVER``."""
 _SUSPECT[_ENDS], _SUSPECT[_NEVER] = 1, 2
+"""1: removed at the end of a URL, and encoded within it. 2, never encoded: controls, non-characters, U+FFFD."""
+
 _LEADS: Final = np.isin(np.arange(256), [chr(code).encode()[0] for code in (*_NEVER, *_ENDS)])
 _DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 _HIGH: Final = np.repeat(_DIGITS, 16)
@@ -256,7 +227,7 @@ def percent_encoded(rows: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArr
     data = np.frombuffer(body, np.uint8)
     offsets = np.frombuffer(offsets_of(rows), np.int32)
     offsets = offsets - offsets[0]
-    chosen = data > _ASCII
+    chosen = data > 0x7F
     for code in _ENCODED:
         if code in body:
             chosen |= data == code
@@ -269,7 +240,9 @@ def percent_encoded(rows: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArr
     out[at + 2] = _LOW[codes]
     ends = offsets + 2 * np.searchsorted(places, offsets)
     encoded = pa.StringArray.from_buffers(len(rows), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(out))
-    if not _is_utf8(rows):
+    try:
+        rows.validate(full=True)
+    except pa.ArrowInvalid:  # not UTF-8
         return encoded, pa.array(np.ones(len(rows), bool))
     refused = np.diff(ends) > LONGEST_CLEAN
     refused |= data[offsets[1:] - 1] == ord(" ")
@@ -277,14 +250,6 @@ def percent_encoded(rows: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArr
     if len(suspect):
         refused |= rows_at(suspect.tolist(), rows).to_numpy(zero_copy_only=False)
     return encoded, pa.array(refused) if refused.any() else None
-
-
-def _is_utf8(rows: pa.StringArray) -> bool:
-    try:
-        rows.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def _suspects(data: Bytes, places: Places, codes: Bytes, offsets: npt.NDArray[np.int32]) -> Places:
