@@ -91,6 +91,7 @@ PREFIXES = st.sampled_from(
         "https://www.example.com/",
         "http://example.com/",
         "https://münchen.example/",
+        "http://[2001:db8::1]/",
         "/",
         "/news/",
         "//example.com/",
@@ -115,8 +116,12 @@ JUDGES = st.builds(
     lambda base, cross, rules, form, zone: row_context(
         base, cross_submit=cross, rules=rules, format=form, timezone=zone
     ),
-    st.sampled_from(["https://example.com/", "https://example.com/news/", "https://EXAMPLE.com:443/a/../"]),
-    st.sampled_from([(), ("www.example.com",), ("https://example.com:8443", "münchen.example")]),
+    st.sampled_from(
+        ["https://example.com/", "https://example.com/news/", "https://EXAMPLE.com:443/a/../", "http://[2001:db8::1]/"]
+    ),
+    st.sampled_from(
+        [(), ("www.example.com",), ("https://example.com:8443", "münchen.example", "http://[2001:db8::1]")]
+    ),
     st.one_of(st.just({}), SETTINGS),
     st.sampled_from(["xml", "xml", "text"]),
     st.sampled_from(["UTC", "Europe/Berlin", "Pacific/Auckland"]),
@@ -129,6 +134,11 @@ JUDGES = st.builds(
 @example(
     locs=["https://example.com/é", "https://example.com/a b", "/ü", None, "https://example.com/", "/x", "//x/é é"],
     context=row_context(),
+)
+@example(locs=["http://[2001:db8::1]/a", "/é [x]", "/"], context=row_context("http://[2001:db8::1]/"))
+@example(
+    locs=["http://[2001:db8::1]/é", "/[x]"],
+    context=row_context("https://example.com/", cross_submit=("http://[2001:db8::1]",)),
 )
 @settings(max_examples=250, deadline=None)
 def test_locs_equal_the_oracle(locs: list[str | None], context: Any) -> None:

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 _SAFE: Final = (PLAIN + "%").encode()
 _BEYOND_ASCII: Final = bytes(range(128, 256))
-_ENCODED: Final = b' "<>[\\]^`{|}'
-"""Characters of ASCII that are encoded after the origin; a space only if it is not the last character."""
+_ENCODED: Final = b' "<>\\^`{|}'
+"""Characters of ASCII that no origin has (an IPv6 address has brackets) and that are encoded, except a space at the end."""
 
-_TO_ENCODE: Final = r'[ "<>\[\\\]^`{|}]'
-_NOT_SAFE: Final = r'[^ "<>\[\\\]^`{|}' + f"{re.escape(PLAIN)}%\\x{{80}}-\\x{{10FFFF}}]"
+_TO_ENCODE: Final = r'[ "<>\\^`{|}]'
+_NOT_SAFE: Final = r'[^ "<>\\^`{|}' + f"{re.escape(PLAIN)}%\\x{{80}}-\\x{{10FFFF}}]"
 _BAD_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _BAD_PERCENT_IN_ROW: Final = r"%(?:[^0-9A-Fa-f]|$|[0-9A-Fa-f](?:[^0-9A-Fa-f]|$))"
 _REPLACEMENT: Final = re.compile(rb"%[Ee][Ff]%[Bb][Ff]%[Bb][Dd]")
