@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -147,8 +148,7 @@ class LocalObjects:
             recorded = self._sidecars.hashes()
             keys = sorted((k for k in self._keys(prefix, recorded) if k.startswith(prefix)), key=str.encode)
         for key in keys:
-            info = self._listed(key, key_hash(key) in recorded)
-            if info is not None:
+            if info := self._listed(key, key_hash(key) in recorded):
                 yield ObjectInfo(key=key, etag=info.etag, byte_size=info.byte_size, modified_at=info.modified_at)
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
@@ -182,10 +182,11 @@ class LocalObjects:
     def _path(self, key: str) -> Path:
         """Return the path of a key. Raises ConfigurationError if it is outside of the folder."""
         path = self.root / checked_key(key)
-        if self.books in path.parents or path == self.books or path.name.startswith(SCRATCH):
+        if f"{path}/".startswith(f"{self.books}/") or path.name.startswith(SCRATCH):
             raise ConfigurationError(f"the key {key!r} is reserved by the local store; rename it")
         with explained("inspect", path):
-            leads_out = path.is_symlink() or not path.parent.resolve().is_relative_to(self.root)
+            is_linked = any(map(os.path.islink, accumulate(path.parts, os.path.join)))
+            leads_out = is_linked and (path.is_symlink() or not path.parent.resolve().is_relative_to(self.root))
         if leads_out:
             raise ConfigurationError(
                 f"{path} leads out of {self.root} by a symlink: nothing is read or written through it. Remove the link, "
@@ -262,8 +263,7 @@ class LocalObjects:
             if status is None or self._is_claimed(key, self.root / key, status):
                 return None
             if is_recorded:
-                info = self._recorded(key, status)
-                if info is not None:
+                if info := self._recorded(key, status):
                     return info
                 with suppress(ConfigurationError):  # another user replaced it and lets no one read it
                     return self.head(key)
