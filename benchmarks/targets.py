@@ -62,11 +62,11 @@ def verdicts(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Verdict]:
 
     found = [
         Verdict(
-            "1", "URLs per CPU second, to S3 ÷ sitemap.js buffered", 10, True, times("to S3", "sitemap.js buffered")
+            "1", "URLs per CPU second, to S3 ÷ sitemap.js buffered", 12, True, times("to S3", "sitemap.js buffered")
         ),
         Verdict("2", "÷ Django sitemaps", 38, True, times("to S3", "Django sitemaps")),
         Verdict("3", "÷ pandas and a loop", 14, True, times("to S3", "pandas and a loop")),
-        Verdict("3", "÷ a plain loop", 5, True, times("to S3", "a plain loop")),
+        Verdict("3", "÷ a plain loop", 5.5, True, times("to S3", "a plain loop")),
         Verdict("4", "small preset ÷ sitemap.js buffered", 5, True, times("small preset", "sitemap.js buffered")),
         Verdict("4", "small preset ÷ a plain loop", 2.7, True, times("small preset", "a plain loop")),
     ]
