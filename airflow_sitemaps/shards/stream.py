@@ -51,13 +51,12 @@ class ShardStream:
         self._survey = survey
         self._preset: Preset = preset
         self._held: list[pa.RecordBatch] = []
-        self._held_run = 0
         self._file = self._open(None)
 
     def add(self, batch: pa.RecordBatch) -> list[ShardFile]:
         """Add rows with the columns that ``ports.Source.read`` defines, and return the files that became full.
 
-        Raises ``RefusedError`` if more rows share one key than fit into a file.
+        Raises ``RefusedError`` if the entries of one key do not fit into a file.
         """
         files: list[ShardFile] = []
         if not batch.num_rows:
@@ -67,17 +66,16 @@ class ShardStream:
         goes_on = held is not None and key_text(held, held.num_rows - 1) == key_text(batch, 0)
         start = _leading_run(keys) if goes_on else 0
         if start == batch.num_rows:
-            self._hold(batch, batch.num_rows)
+            self._held.append(batch)
             return files
         if self._held:
             self._place(_joined([*self._held, batch.slice(0, start)]), files)
-            self._held, self._held_run = [], 0
-        run = _trailing_run(keys)
-        complete = batch.num_rows - run
+            self._held = []
+        complete = batch.num_rows - _trailing_run(keys)
         while (end := _piece_end(keys, start, complete)) < complete:
             self._place(batch.slice(start, end - start), files)
             start = end
-        self._hold(batch.slice(start), run)
+        self._held.append(batch.slice(start))
         return files
 
     def finish(self) -> list[ShardFile]:
@@ -89,16 +87,10 @@ class ShardStream:
         moment = None if self._not_before is None else self._not_before(total(w.digest for w in writers))
         return [*files, *(writer.finish(moment) for writer in writers)]
 
-    def _hold(self, rows: pa.RecordBatch, run: int) -> None:
-        """Hold back rows until it is known whether the next batch continues their last key, which ``run`` rows share."""
-        self._held.append(rows)
-        self._held_run += run
-        if self._held_run > self._context.max_urls:
-            raise self._too_many(rows.slice(rows.num_rows - 1), f"at least {self._held_run:,}")
-
-    def _too_many(self, rows: pa.RecordBatch, number: str) -> RefusedError:
+    def _too_many(self, rows: pa.RecordBatch) -> RefusedError:
+        number = _leading_run(rows.column("key"))
         return RefusedError(
-            f"section {self._context.section!r}: {number} rows share the key {key_text(rows, 0)}, and a file holds "
+            f"section {self._context.section!r}: {number:,} rows share the key {key_text(rows, 0)}, and a file holds "
             f"{self._context.max_urls:,} URLs, {MAX_NEWS:,} articles and {self._context.limits.max_byte_size:,} bytes. Rows "
             "of one key stay in one file: add a column to the section's key that distinguishes them"
         )
@@ -122,7 +114,7 @@ class ShardStream:
                 self._file.append(head, self._cleaned(head, tally), tally)
                 rows = rows.slice(fitting)
             elif not self._file.urls:
-                raise self._too_many(rows, f"{_leading_run(rows.column('key')):,}")
+                raise self._too_many(rows)
             if self._not_before is None:
                 files.append(self._file.finish())
             else:

@@ -163,6 +163,14 @@ def test_a_key_with_more_rows_than_a_file_is_refused(cuts: list[int]) -> None:
         stream(data, row_context(max_urls=20), cuts)
 
 
+@pytest.mark.parametrize("cuts", [[], [3], [30], list(range(60))])
+def test_rows_that_are_left_out_do_not_make_a_key_too_large(cuts: list[int]) -> None:
+    data = table(rows_of([1, *[7] * 40, 8], bad=frozenset(range(10, 35))))
+    files = stream(data, row_context(max_urls=20), cuts)
+    assert [file.urls for file in files] == [17]
+    assert sum(file.tally.dropped["loc-missing"] for file in files) == 25
+
+
 def test_a_key_that_is_too_large_in_bytes_is_refused() -> None:
     with pytest.raises(RefusedError, match=r"5 rows share the key \[7\]"):
         stream(table(rows_of([1, *[7] * 5, 8])), row_context(limits=small(500)), [])
