@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_sitemaps import LocalStore, Section, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, ConflictError, StoreError
 from airflow_sitemaps.pipeline import build, recover, stages
 from airflow_sitemaps.pipeline.find import find
@@ -15,10 +16,13 @@ from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.request import QUIET, OpenSitemap, RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
-from tests.support.environment import World, row
+from tests.support.environment import BASE, World, row
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from airflow_sitemaps.ports import StoreConfig
     from tests.simulation.faults import Call
 
@@ -167,6 +171,30 @@ def test_a_rollback_that_another_run_overtakes_undoes_nothing_of_it(interrupted:
 
     assert promoted(interrupted)
     assert interrupted.crawl().entries() == interrupted.rebuilt().entries()
+
+
+@pytest.mark.parametrize("path", ["shop/", "x" * 256 + "/", "link/"])
+def test_corrected_code_publishes_after_a_name_that_can_never_be_put(path: str, tmp_path: Path) -> None:
+    (tmp_path / "maps").mkdir()
+    (tmp_path / "maps" / "shop").write_text("a file where a folder is needed")
+    (tmp_path / "maps" / "link").symlink_to(tmp_path)
+    store, clock = LocalStore(tmp_path / "maps", base_url=BASE), FakeClock()
+    rows = [row(key) for key in range(12)]
+
+    def sitemap(path: str) -> Sitemap:
+        return Sitemap(store, [Section("shop", MemorySourceConfig(rows), path=path)])
+
+    build(sitemap(""), clock=clock)
+    rows.append(row(50))
+    for number in range(3):
+        rows.append(row(60 + number))
+        with pytest.raises(ConfigurationError, match=r"Choose another path|by a symlink"):
+            build(sitemap(path), clock=clock)
+    current = StateRepository(store.open().state).current()
+    assert current is not None
+    assert current.manifest.generation == 2, "a run that will fail as the last one did commits nothing"
+    assert build(sitemap("other/"), clock=clock).result == "published"
+    assert len(crawl(store.open()).locs()) == 16
 
 
 def test_files_that_an_unfinished_generation_removed_stay_for_the_grace_after_the_next() -> None:

@@ -302,9 +302,13 @@ def roll_forward(opened: OpenSitemap, current: ManifestVersion) -> ManifestVersi
         )
         try:
             return promote(opened, current)
-        except (StoreContentError, OwnershipError) as error:
-            # Do not raise, or every later run would fail here: the next commit reads the rows of lost bodies again,
-            # and the next plan refuses objects of another pipeline.
+        except (StoreContentError, ConfigurationError) as error:
+            paths = {section.name: section.path for section in opened.sitemap.sections}
+            has_same_names = {name: state.path for name, state in manifest.sections.items()}.items() <= paths.items()
+            if has_same_names and not isinstance(error, (StoreContentError, OwnershipError)):
+                raise  # the next generation would have the files that the store refuses, too
+            # Do not raise, or every later run would fail here: the next commit reads the rows of lost bodies again, and
+            # the next plan refuses objects of another pipeline.
             log.warning(
                 "the promotion of generation %d cannot be finished; the next run replaces the generation: %s",
                 manifest.generation,
