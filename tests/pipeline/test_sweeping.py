@@ -12,6 +12,7 @@ import pytest
 from airflow_sitemaps import Section
 from airflow_sitemaps.errors import ConfigurationError, ConflictError, IncompleteError
 from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.publish import sweep
 from airflow_sitemaps.pipeline.state import capability_probe
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
@@ -272,6 +273,44 @@ def test_what_is_known_of_a_section_that_is_no_more_goes():
     world.clock.advance(AFTER_GRACE)
     world.build()
     assert [info.key for info in state.list("known/")] == ["known/pages.json"]
+
+
+def test_a_state_area_in_a_folder_of_another_one_is_left(monkeypatch):
+    monkeypatch.setattr(sweep, "MOST_REPORTS", 1)
+    world = world_of()
+    world.build()
+    state = world.store.state
+    nested = [
+        f"{outer}/{key}" for outer in ("known", "reports") for key in ("manifest.json.gz", "generations/1.json.gz")
+    ]
+    for key in nested:
+        state.put(key, b"{}", mode=Overwrite(), content_type="application/json", metadata={})
+    world.clock.advance(AFTER_GRACE)
+    world.build()
+    assert all(state.head(key) for key in nested)
+
+
+class Unreadable(MemoryObjects):
+    """An area with a foreign object that its store refuses to read."""
+
+    def head(self, key: str):
+        if key == "foreign.xml":
+            raise ConfigurationError(f"HeadObject {self.url(key)}: AccessDenied")
+        return super().head(key)
+
+
+def test_a_foreign_object_that_cannot_be_read_does_not_stop_a_sweep():
+    world = world_of()
+    world.build()
+    world.store.public.put("foreign.xml", b"<urlset/>", mode=Overwrite(), content_type="text/xml", metadata={})
+    stages.plan(world.sitemap(), clock=world.clock)
+    world.clock.advance(AFTER_GRACE)
+    config, area = copy(world.config), world.config.public
+    config.public = Unreadable(area.area, area.log, area.lock, area.now, area.objects)
+    report = build(world.sitemap(config), clock=world.clock)
+    assert report.warnings == ()
+    assert report.swept == 1
+    assert world.store.public.head("foreign.xml") is not None
 
 
 # ------------------------------------------------------------ stores that refuse to delete

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from airflow_sitemaps.errors import SitemapError
+from airflow_sitemaps.errors import ConfigurationError, SitemapError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.promotion import put_back
 from airflow_sitemaps.pipeline.report import Swept
@@ -157,7 +157,7 @@ def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: 
     ]
     bodies = [key for key in keys if key not in needed and is_over(key.removeprefix(RUNS).partition("/")[0])]
     kept = {known_key(name) for name in manifest.sections}
-    records = (info.key for info in state.objects.list(KNOWN)) if deep else ()
+    records = _records(state, KNOWN) if deep else ()
     return Leftovers(
         bodies=tuple(bodies),
         plans=tuple(plan_key(run) for run in over),
@@ -210,11 +210,17 @@ def _delete_private(state: StateRepository, left: Leftovers, manifest: Manifest)
     generations = [
         info.key for info in state.objects.list(GENERATIONS) if info.key < first and len(info.key) == len(first)
     ]
-    reports = [info.key for info in state.objects.list(REPORTS)][:-MOST_REPORTS]
+    reports = _records(state, REPORTS)[:-MOST_REPORTS]
     outcomes: list[str | None] = []
     for keys in (left.bodies, left.plans, left.known, generations, reports):
         outcomes += _attempted(state.objects.delete, keys)
     return outcomes
+
+
+def _records(state: StateRepository, folder: str) -> list[str]:
+    """Return the keys of a folder's records. Others may be of a state area that begins there."""
+    keys = (info.key for info in state.objects.list(folder))
+    return [key for key in keys if key.endswith(".json") and key.count("/") == 1]
 
 
 def _attempted(delete: Callable[[T], None], items: Sequence[T]) -> list[str | None]:
@@ -275,5 +281,12 @@ def orphans(store: Store, manifest: Manifest, now: datetime, grace: timedelta) -
     ]
     first = random.Random(now.timestamp()).randrange(max(1, len(unknown)))  # noqa: S311 - no secret
     examined = (unknown[first:] + unknown[:first])[:EXAMINED]
-    infos = mapped(store.public.head, examined, "sitemap-orphans")
+
+    def head(key: str) -> ObjectInfo | None:
+        try:
+            return store.public.head(key)
+        except ConfigurationError:  # a name that the store refuses, or a file that it may not read: not this pipeline's
+            return None
+
+    infos = mapped(head, examined, "sitemap-orphans")
     return tuple(info for info in infos if info is not None and info.metadata.get(STATE_ID) == manifest.state_id)
