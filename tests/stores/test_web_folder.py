@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_sitemaps import Section, Sitemap
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.ports import Create, ObjectStore, PutMode, PutOutcomeError, Update
 from airflow_sitemaps.stores.local import BOOKS, LocalStore, objects, permissions
+from airflow_sitemaps.testing import MemorySourceConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -311,6 +314,15 @@ def test_a_link_to_a_shared_folder_within_a_release_keeps_its_state_there(tmp_pa
         current = deployed(tmp_path, release)
         (current / "maps").symlink_to(tmp_path / "shared")
         assert LocalStore(current / "maps", base_url=BASE).folders() == (tmp_path / "shared", tmp_path / "shared-state")
+
+
+def test_a_section_in_a_linked_folder_is_unchanged_if_nothing_changes(tmp_path: Path) -> None:
+    (tmp_path / "maps" / "real").mkdir(parents=True)
+    (tmp_path / "maps" / "shop").symlink_to("real")
+    rows = [{"id": 1, "loc": f"{BASE}shop/1"}]
+    section = Section("shop", MemorySourceConfig(rows), path="shop/")
+    sitemap = Sitemap(LocalStore(tmp_path / "maps", base_url=BASE), [section])
+    assert [build(sitemap).result for _ in range(2)] == ["published", "unchanged"]
 
 
 # ---------------------------------------------------------------- odd file systems

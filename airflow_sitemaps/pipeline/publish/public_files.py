@@ -83,8 +83,8 @@ def find(
         if shard.file is None:
             continue
         info = listing.get(shard.file.name)
-        if info is not None and info.etag != shard.file.etag:
-            info = store.public.head(shard.file.name)  # a listing may be outdated, or hold no etag of the content
+        if (info and info.etag) != shard.file.etag:
+            info = store.public.head(shard.file.name)  # a listing may be outdated, omit links, or have other etags
         if info is not None and info.etag == shard.file.etag:
             if shard.file.name in rebuilt and not is_sound(store, shard.file):
                 bodiless.add(position)
