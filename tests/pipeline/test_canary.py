@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,7 +21,7 @@ from airflow_sitemaps.pipeline.report import CanaryReport
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.pipeline.status import guard_results
 from airflow_sitemaps.shards.guards import SequentialTest
-from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
+from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.support.environment import BASE, World, row
 from tests.support.website import Page, serving
 
@@ -313,6 +313,16 @@ def test_a_bad_section_stays_and_the_others_are_published() -> None:
     shop.requests.clear()
     build(sitemap(), allow=["canary"], clock=clock)
     assert not shop.requests  # a permit spares the site
+
+
+def test_a_canary_that_cannot_run_keeps_its_section_and_no_other() -> None:
+    store = MemoryStore(base_url=BASE)
+    canary = Guards(canary=Canary(site=Website(conn_id="nowhere")))
+    old, new = (Section(name, MemorySourceConfig([row(key)])) for name, key in (("old", 1), ("new", 2)))
+    sitemap = Sitemap(store, [replace(old, guards=canary), new])
+    with pytest.raises(PartlyPublishedError, match=r"Section 'old': its canary cannot run: .*nowhere"):
+        build(sitemap)
+    assert crawl(store.open()).locs() == {f"{BASE}p/2"}
 
 
 def test_a_race_of_commits_asks_the_site_once(monkeypatch: pytest.MonkeyPatch) -> None:

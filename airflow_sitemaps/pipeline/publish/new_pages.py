@@ -11,6 +11,7 @@ from itertools import islice
 from random import Random
 from typing import Final, Literal
 
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import HttpClient
 from airflow_sitemaps.http.page_judge import MAX_PAGE_BYTE_SIZE, PAGE_WAIT_S, Paced, PageJudge, RobotsCache
 from airflow_sitemaps.pipeline.earlier_parts import read_part, rows_of_body
@@ -114,7 +115,7 @@ def _entries(state: ObjectStore, body: str) -> Iterable[tuple[str, str | None]]:
 class CanaryResult:
     """What a section's canary found: the faulty pages by check, and the pages without an answer, each with a message.
 
-    ``refuses`` is None if it could not decide: ``doubt`` then says why.
+    ``refuses`` is None if it could not decide: ``doubt`` then says why. It also says why the canary cannot run.
     """
 
     test: SequentialTest
@@ -135,9 +136,13 @@ class CanaryResult:
 
 def judge(opened: OpenSitemap, canary: Canary, address: str, urls: Iterable[str]) -> CanaryResult:
     """Request pages until they decide, and judge them as ``verify`` does. ``address`` is that of the section."""
-    fetcher = Paced(canary.site.fetcher(address) if canary.site is not None else _CLIENT, canary.per_second)
-    pages = PageJudge(fetcher=fetcher, robots=RobotsCache(fetcher))
     result, end = CanaryResult(test=SequentialTest(canary.max_bad)), opened.clock.now() + LONGEST
+    try:
+        fetcher = Paced(canary.site.fetcher(address) if canary.site is not None else _CLIENT, canary.per_second)
+    except ConfigurationError as error:
+        result.refuses, result.doubt = True, f"its canary cannot run: {error}"
+        return result
+    pages = PageJudge(fetcher=fetcher, robots=RobotsCache(fetcher))
     answered, silent = result.test, result.unanswered
     for url in islice(urls, canary.sample):
         page = pages.judge(url)
@@ -218,5 +223,7 @@ class Canaries:
         """Return a warning for each section that a canary could not decide."""
         text = "its new and changed pages are published unchecked, because the canary could not decide"
         return tuple(
-            f"section {name!r}: {text}: {result.doubt}" for name, result in self.results.items() if result.doubt
+            f"section {name!r}: {text}: {result.doubt}"
+            for name, result in self.results.items()
+            if result.doubt and not result.refuses
         )
