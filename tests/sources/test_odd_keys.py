@@ -151,12 +151,18 @@ def test_a_key_that_is_no_number_comes_last_in_clickhouse(kind: str, monkeypatch
     assert build(sitemap).result == "unchanged"
 
 
-def test_a_key_of_numbers_and_texts_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("declared", "keys", "types"),
+    [("=", "1, '1', 2, 'x'", "integer, text"), ("=INTEGER", "'a0', 'b1'", "text")],
+)
+def test_a_key_of_numbers_and_texts_is_refused(declared: str, keys: str, types: str) -> None:
     base = live("sqlite")
-    create(base, "mixed_keys", {"k": "=", "slug": "text"})
-    base.run("INSERT INTO mixed_keys VALUES (1, 'a'), ('1', 'b'), (2, 'c'), ('x', 'd')")
+    create(base, "mixed_keys", {"k": declared, "slug": "text"})
+    values = ", ".join(f"({key}, 'a')" for key in keys.split(", "))
+    base.run(f"INSERT INTO mixed_keys VALUES {values}")
+    message = rf"'k' holds values of several types \({types}\), or of another than its declared"
     with (
-        pytest.raises(SourceConfigurationError, match=r"'k' holds values of several types \(integer, text\)"),
+        pytest.raises(SourceConfigurationError, match=message),
         session(base, table="mixed_keys", key="k", loc="slug"),
     ):
         pass

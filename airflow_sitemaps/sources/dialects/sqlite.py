@@ -95,10 +95,10 @@ class SQLite(Dialect):
             sql = f"SELECT DISTINCT typeof({value}) FROM {from_item} WHERE {value} IS NOT NULL"
             types = {str(row[0]) for row in connection.execute(*binds.statement(sql))}
             kinds = {"number" if each in ("integer", "real") else each for each in types}
-            if len(kinds) > 1 or (column.kind is Kind.INTEGER and "real" in types):
+            if len(kinds) > 1 or (column.kind is Kind.INTEGER and types - {"integer"}):
                 raise SourceConfigurationError(
-                    f"the key column {column.name!r} holds values of several types ({', '.join(sorted(types))}), which "
-                    "have no one order: cast it to one type in a query"
+                    f"the key column {column.name!r} holds values of several types ({', '.join(sorted(types))}), or of another "
+                    "than its declared one, which have no one order: cast it to one type in a query"
                 )
             if "blob" in types:
                 raise SourceConfigurationError(
