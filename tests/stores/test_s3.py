@@ -17,7 +17,7 @@ from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, Overwrite, PutOutcomeError, Update
 from airflow_sitemaps.stores.bucket import redacted
 from airflow_sitemaps.stores.s3 import S3Store, open_area
-from airflow_sitemaps.stores.s3.client import connections, failure_of
+from airflow_sitemaps.stores.s3.client import bound_of, connections, failure_of
 from tests.stores.conftest import BASE
 from tests.support.s3 import S3Server, areas
 
@@ -189,6 +189,11 @@ def test_the_connections_own_settings_win(moto: S3Server) -> None:
     assert settings.read_timeout == 7
     assert settings.request_checksum_calculation == "when_supported"
     assert settings.s3["addressing_style"] == "virtual"
+
+
+def test_a_connection_without_a_read_timeout_is_used(moto: S3Server) -> None:
+    with moto.connection("s3_patient", read_timeout=None) as conn_id:
+        assert "ends after unlimited s" in bound_of(connections.of(conn_id).client)
 
 
 def test_owner_and_key_of_encryption_are_sent(moto: S3Server, s3_store: S3Store) -> None:

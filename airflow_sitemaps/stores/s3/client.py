@@ -105,7 +105,7 @@ def bound_of(client: Any) -> str:
     config = client.meta.config
     attempts = (config.retries or {}).get("total_max_attempts", MAX_ATTEMPTS)
     return (
-        f"Each of up to {attempts} attempts ends after {config.read_timeout:g} s without an answer; then the task fails, and its "
+        f"Each of up to {attempts} attempts ends after {config.read_timeout or 'unlimited'} s without an answer; then the task fails, and its "
         "retry continues"
     )
 
