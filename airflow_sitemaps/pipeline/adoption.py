@@ -76,7 +76,8 @@ def adopt(
         check_owner(sitemap, manifest)
     if manifest is not None or not any(map(store.public.head, names)):
         raise ConfigurationError(
-            f"{sitemap.store.describe()}: there is no foreign index {store.index_name!r} to adopt; use build"
+            f"{sitemap.store.describe()}: there is no foreign index {store.index_name!r} to adopt; use build, or "
+            "build(sitemap, adopt=True) if another pipeline replaced this one's files"
         )
     planned = plan(sitemap, RunRequest(adopt=True, allow=tuple(allow)), clock=clock, progress=progress)
     assert planned.key is not None

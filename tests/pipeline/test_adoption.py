@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
-from airflow_sitemaps.errors import GuardError, OwnershipError, SourceError
+from airflow_sitemaps.errors import ConfigurationError, GuardError, OwnershipError, SourceError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.adoption import adopt
 from airflow_sitemaps.pipeline.request import RunRequest
@@ -189,6 +189,8 @@ def test_an_adoption_by_a_pipeline_that_has_published_counts_the_other_pipelines
     with pytest.raises(GuardError, match=r"lists 100 URLs, and 100 of them .*--allow adopt=1\."):
         build(second, adopt=True)
     assert store.public.objects == before
+    with pytest.raises(ConfigurationError, match=r"build\(sitemap, adopt=True\) if another pipeline replaced"):
+        adopt(second)
     assert build(second, adopt=True, allow=["adopt=1"]).urls == 20
     assert build(first, adopt=True, allow=["adopt=1"]).urls == 100
 

@@ -163,7 +163,8 @@ def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> Mapping[s
         if info is None or info.byte_size != byte_size:
             what = "is not there" if info is None else f"has {info.byte_size:,} bytes, not {byte_size:,}"
             raise IncompleteError(
-                f"{store.state.url(key)}, {role}, {what}. Nothing was published; run again to plan these files again."
+                f"{store.state.url(key)}, {role}, {what}. Nothing was published; run again to plan these files again. If "
+                "that run changes nothing, rebuild the file (`airflow-sitemaps build --rebuild`)."
             )
     return present
 
