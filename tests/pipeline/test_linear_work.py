@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import tracemalloc
 from typing import Any
 
@@ -17,8 +18,6 @@ from tests.support.reference_renderer import row_context
 FIELDS = ("lastmod", "changefreq", "priority", "images", "videos", "news", "alternates")
 SLACK_BYTES = 300_000
 """Memory that a stream takes however little it reads: tables, a compressor's window."""
-POOLS: list[pa.MemoryPool] = []
-"""What counts Arrow's memory. Tables that the package keeps are of the first of them, so none may be freed."""
 HOSTILE: dict[str, list[Any]] = {
     "loc": [f"{BASE}p/é", "&amp;" * 50, "https://elsewhere.example/", "\ud7ff\x00", f"{BASE}same"],
     "lastmod": ["2026-01-01", "soon", "0001-01-01", "2030-01-01T00:00:00Z"],
@@ -56,7 +55,7 @@ def peak_of(batch: pa.RecordBatch) -> int:
     """The most memory that rendering a batch holds at one time, of Python and of Arrow."""
     before = pa.default_memory_pool()
     pool = pa.proxy_memory_pool(before)
-    POOLS.append(pool)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))  # tables that the package keeps until the process ends are of it
     pa.set_memory_pool(pool)
     tracemalloc.start()
     try:
