@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, TransientError
-from airflow_sitemaps.http import USER_AGENT, AccessError, AccessRules, Fetched, FetchError, HttpClient
+from airflow_sitemaps.http import HEADER_VALUE, USER_AGENT, AccessError, AccessRules, Fetched, FetchError, HttpClient
 from airflow_sitemaps.http.page_judge import MAX_PAGE_BYTE_SIZE, PAGE_WAIT_S
 from airflow_sitemaps.waits import repeated
 
@@ -276,7 +276,8 @@ class Website:
     def __post_init__(self) -> None:
         for name in ("allow_http", "allow_private"):
             setting_checks.flag("Website", name, getattr(self, name))
-        setting_checks.instance("Website", "user_agent", self.user_agent, str)
+        if not isinstance(self.user_agent, str) or not HEADER_VALUE.fullmatch(self.user_agent):
+            raise ConfigurationError(f"Website: user_agent={self.user_agent!r}; give one line of Latin-1 characters")
         if self.conn_id is not None:
             setting_checks.instance("Website", "conn_id", self.conn_id, str)
 

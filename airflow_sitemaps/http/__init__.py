@@ -181,7 +181,7 @@ USER_AGENT: Final = "airflow-sitemaps (Apache Airflow provider)"
 MAX_REDIRECTS: Final = 5
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _READ_BYTE_SIZE: Final = 64 * 1024
-_HEADER_VALUE: Final = re.compile(r"[^\x00\r\n\u0100-\U0010ffff]*")
+HEADER_VALUE: Final = re.compile(r"[^\x00\r\n\u0100-\U0010ffff]*")
 _SAFE: Final = "%/:?#[]@!$&'()*+,;=~-._"
 
 
@@ -270,7 +270,7 @@ class HttpClient:
         own = self.headers if self.origin and self.rules.destination(self.origin).is_same_host(destination) else {}
         sent = {"Host": destination.authority, "User-Agent": self.user_agent, "Accept": "*/*", **own, **headers}
         for name, value in sent.items():
-            if not _HEADER_VALUE.fullmatch(value):  # http.client would say the value, which may be a secret
+            if not HEADER_VALUE.fullmatch(value):  # http.client would say the value, which may be a secret
                 raise AccessError(
                     f"{destination.host}: the value of the header {name!r} has a line end, or a character that no header may have"
                 )

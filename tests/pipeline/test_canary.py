@@ -396,10 +396,18 @@ def test_credentials_go_to_the_own_host_only_and_into_no_log(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("allow_private", "False"), ("allow_http", 0), ("user_agent", None), ("conn_id", 7)]
+    ("name", "value"),
+    [
+        ("allow_private", "False"),
+        ("allow_http", 0),
+        ("user_agent", None),
+        ("user_agent", "My bot\n"),
+        ("user_agent", "Zürich – bot"),
+        ("conn_id", 7),
+    ],
 )
-def test_a_setting_of_a_website_of_another_type_is_refused(name: str, value: Any) -> None:
-    with pytest.raises(ConfigurationError, match=f"Website: {name}={value!r}; give"):
+def test_a_setting_of_a_website_that_cannot_be_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(f"Website: {name}={value!r}; give")):
         Website(**{name: value})
 
 
