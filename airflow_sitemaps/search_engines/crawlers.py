@@ -64,8 +64,10 @@ class Crawler:
             )
         setting_checks.texts(where, "ranges", self.ranges)
         setting_checks.texts(where, "domains", self.domains)
+        if wrong := [each for each in self.domains if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", each)]:
+            raise ConfigurationError(f"{where}: domains={wrong!r}; give names in small letters, like 'googlebot.com'")
         setting_checks.duration(where, "max_delay", self.max_delay, positive=True)
-        wrong = [each for each in self.ranges if not each.startswith("https://") and _network(each) is None]
+        wrong = [each for each in self.ranges if not re.match(r"https://[\w\[]", each) and _network(each) is None]
         if wrong or not (self.ranges or self.domains):
             raise ConfigurationError(
                 f"{where}: ranges={wrong or self.ranges!r}; give IP ranges like '66.249.64.0/19', https addresses of "
