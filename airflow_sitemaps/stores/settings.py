@@ -77,7 +77,7 @@ class StoreSettings:
                 raise ConfigurationError(
                     f"{where}: {name}={header!r} cannot be sent as an HTTP header; give one line of printable ASCII"
                 )
-        if self.purge is not None and not callable(self.purge):
+        if self.purge is not None and (isinstance(self.purge, type) or not callable(self.purge)):
             raise ConfigurationError(f"{where}: purge={self.purge!r}; give a function that takes a list of addresses")
         if self.purge is None and not is_revalidated(self.shard_cache_control):
             raise ConfigurationError(

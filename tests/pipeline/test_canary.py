@@ -127,6 +127,7 @@ def test_fewer_than_three_faulty_pages_refuse_nothing() -> None:
     "settings",
     [
         {"sample": 9}, {"max_bad": 0}, {"max_bad": 0.5}, {"per_second": 0}, {"ignore": ["noindex"]}, {"site": "staging"},
+        {"site": Website},
     ],
 )  # fmt: skip
 def test_settings_that_cannot_be_are_refused(settings: dict[str, Any]) -> None:

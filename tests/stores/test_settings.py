@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps import AzureBlobStore, Crawler, GCSStore, ListSource, LocalStore, MemoryStore, S3Store
+from airflow_sitemaps.cdn import FastlyPurge
 from airflow_sitemaps.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ FOR_ALL: list[tuple[dict[str, Any], str]] = [
     ({"cache_control": None}, "cannot be sent as an HTTP header"),
     ({"shard_cache_control": 300}, "cannot be sent as an HTTP header"),
     ({"purge": "https://purge.example"}, "give a function"),
+    ({"purge": FastlyPurge, "shard_cache_control": "public, max-age=86400"}, "give a function"),
 ]
 FOR_S3: list[tuple[dict[str, Any], str]] = [
     ({"conn_id": ""}, "conn_id=''; give a text"),

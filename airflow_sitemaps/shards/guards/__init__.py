@@ -97,7 +97,7 @@ class Canary:
         setting_checks.texts("Canary", "ignore", self.ignore)
         for check in self.ignore:
             setting_checks.one_of("Canary", "ignore", check, PAGE_CHECKS)
-        if self.site is not None and not hasattr(self.site, "fetcher"):
+        if self.site is not None and (isinstance(self.site, type) or not hasattr(self.site, "fetcher")):
             raise ConfigurationError(f"Canary: site={self.site!r}; give a Website, like Website(conn_id='my_site')")
 
 
