@@ -12,6 +12,7 @@ import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.operators.decisions import Approval
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.environment import BASE
 
@@ -210,6 +211,13 @@ def test_the_presets_of_guards_are_ordered_and_are_those_of_the_documentation() 
         shown = re.search(rf"^\| `{name}`: .*$", page, re.MULTILINE)
         assert shown is not None
         assert re.findall(r"\| ([\d.]+) %", shown[0]) == [f"{limit * 100:g}" for limit in limits]
+
+
+@pytest.mark.parametrize("users", ["ada", [{"id": "1"}], [{"id": 1, "name": "ada"}], [{"id": "1", "name": None}]])
+def test_an_approval_needs_users_as_airflow_takes_them(users: Any) -> None:
+    Approval(assigned_users=[{"id": "1", "name": "ada"}])
+    with pytest.raises(ConfigurationError, match=r'assigned_users=.*; give a list of users, like \[\{"id": "1"'):
+        Approval(assigned_users=users)
 
 
 def test_disabled_guards_refuse_only_emptiness() -> None:

@@ -76,7 +76,7 @@ class Approval:
     def __post_init__(self) -> None:
         setting_checks.duration("Approval", "timeout", self.timeout, positive=True)
         users = self.assigned_users if isinstance(self.assigned_users, (list, tuple)) else (None,)
-        if not all(isinstance(user, dict) and user.keys() == {"id", "name"} for user in users):
+        if not all(isinstance(u, dict) and {k: type(u[k]) for k in u} == {"id": str, "name": str} for u in users):
             raise ConfigurationError(
                 f"Approval: assigned_users={self.assigned_users!r}; give a list of users, like "
                 '[{"id": "1", "name": "ada"}]'
