@@ -14,7 +14,7 @@ from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.setting_checks import LONGEST
 from airflow_sitemaps.shards.ranges import KeyPart
 from airflow_sitemaps.sources.columns import TIMES, Column, Kind
-from airflow_sitemaps.sources.user_texts import are_columns, is_absent_or_text, name_parts, rendered_text
+from airflow_sitemaps.sources.user_texts import TEMPLATE, are_columns, is_absent_or_text, name_parts, rendered_text
 
 SINCE: Final = "since"
 ASKS_SINCE: Final = re.compile(rf"(?<![:\w\\]):{SINCE}\b(?!:)")
@@ -64,9 +64,10 @@ class ChangeLog:
         if (self.table is None) == (self.query is None):
             raise SourceConfigurationError("ChangeLog: give one of table= and query=")
         for name in TEXTS:
-            if not is_absent_or_text(value := getattr(self, name)):
+            value = getattr(self, name)
+            if not is_absent_or_text(value) or (name in ("table", "position") and TEMPLATE.search(value or "")):
                 raise SourceConfigurationError(
-                    f"ChangeLog({name}={value!r}): give a text that is not empty, or omit it"
+                    f"ChangeLog({name}={value!r}): give a text that is not empty, or omit it; table= and position= are no templates"
                 )
         if self.table is not None:
             name_parts(self.table)

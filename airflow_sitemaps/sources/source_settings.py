@@ -109,8 +109,8 @@ class SourceSettings(EntryColumns):
         for name in TEXTS:
             if not (name == "lastmod" and self.observed) and not is_absent_or_text(getattr(self, name)):
                 raise self._refusal(name, "give a text that is not empty, or omit it")
-        for name in ("conn_id", "table"):
-            if TEMPLATE.search(getattr(self, name) or ""):
+        for name in ("conn_id", "key", "page", "session", *TEXTS):
+            if name not in ("query", "where", "loc") and TEMPLATE.search(str(getattr(self, name) or "")):
                 raise self._refusal(name, "only query=, where= and parameters= are templates")
         for table in (self.table, self.materialize):
             if table is not None:

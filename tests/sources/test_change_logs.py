@@ -596,6 +596,8 @@ WRONG = {
     "an empty text": {"table": "t", "position": " "},
     "since without newest": {"query": "SELECT id FROM f(:since)"},
     "oldest without newest": {"table": "t", "position": "p", "oldest": "SELECT 1"},
+    "a table by template": {"table": "{{ params.table }}", "position": "p"},
+    "a position by template": {"table": "t", "position": "{{ params.position }}"},
     "no key": {"table": "t", "position": "p", "key": ()},
     "one key twice": {"table": "t", "position": "p", "key": ("a", "a")},
     "a key that is no name": {"table": "t", "position": "p", "key": (1,)},

@@ -41,7 +41,16 @@ GOOD = {"table": "t", "loc": "url"}
         ({**GOOD, "parameters": {"sitemap_1": 1}}, "'sitemap_1'"),
         ({**GOOD, "parameters": {"a b": 1}}, "'a b'"),
         ({**GOOD, "reader": "fast"}, "'cursor'"),
-        ({**GOOD, "table": "{{ params.table }}"}, "only query=, where= and parameters= are templates"),
+        *(
+            ({**GOOD, **wrong}, "only query=, where= and parameters= are templates")
+            for wrong in (
+                {"table": "{{ params.table }}"},
+                {"session": ["SET app.tenant = '{{ params.tenant }}'"]},
+                {"materialize": "{{ params.schema }}"},
+                {"key": ("id", "{{ params.key }}")},
+                {"lastmod": "{% if true %}updated_at{% endif %}"},
+            )
+        ),
     ],
     ids=str,
 )
