@@ -82,6 +82,9 @@ class AzureBlobStore(BucketStore):
     def __post_init__(self) -> None:
         self.conn_id = self.wasb_conn_id
         super().__post_init__()
+        for address in (self.public, self.state):
+            if self.conn_id is None and address.start == SCHEME:
+                client_of(None, address)  # raises: nothing names the account
 
     @staticmethod
     def parsed(url: str, *, where: str) -> BucketAddress:

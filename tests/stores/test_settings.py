@@ -100,6 +100,14 @@ def test_settings_of_s3(settings: dict[str, Any], message: str) -> None:
         (lambda: AzureBlobStore(3, base_url=BASE), "'3' must look like 'az://container/prefix'"),
         (lambda: LocalStore("maps", base_url=BASE, group=1.5), "group=1.5 must be the name or id of a group"),
         (lambda: LocalStore("maps", base_url=BASE, state_dir=3), "state_dir=3 must be a folder"),
+        (
+            lambda: LocalStore("maps", base_url=BASE, state_dir="s3://bucket/state"),
+            "state_dir='s3://bucket/state' must be a folder of this machine",
+        ),
+        (
+            lambda: AzureBlobStore("az://maps/shop", base_url=BASE, wasb_conn_id=None),
+            "az://maps/shop/: without a connection the address must name the account",
+        ),
         (lambda: ListSource(3), "give either a list of pages"),
         (lambda: Crawler(name=None, agent="Bot", domains=["bot.example"]), "give a name of letters"),
         (lambda: Crawler(name="bot", agent=None, domains=["bot.example"]), "agent=None; give a part of its User-Agent"),

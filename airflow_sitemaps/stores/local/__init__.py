@@ -65,8 +65,8 @@ class LocalStore(StoreSettings):
         super().__post_init__()
         where = self._named()
         if self.state_dir is not None:
-            if not isinstance(self.state_dir, (str, os.PathLike)):
-                raise ConfigurationError(f"{where}: state_dir={self.state_dir!r} must be a folder")
+            if not isinstance(self.state_dir, (str, os.PathLike)) or "://" in str(self.state_dir):
+                raise ConfigurationError(f"{where}: state_dir={self.state_dir!r} must be a folder of this machine")
             with suppress(RuntimeError):  # an unknown home folder: ``open`` says so
                 _ = self.path.expanduser(), self.state_folder
                 self.folders()
