@@ -73,6 +73,7 @@ class CloudflarePurge:
     client: Sender = field(default_factory=lambda: client_for(CLOUDFLARE), repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        setting_checks.instance("CloudflarePurge", "conn_id", self.conn_id, str)
         if not isinstance(self.zone_id, str) or not ZONE.fullmatch(self.zone_id):
             raise ConfigurationError(f"CloudflarePurge(zone_id={self.zone_id!r}): give 32 hexadecimal digits")
 
@@ -115,6 +116,9 @@ class FastlyPurge:
 
     conn_id: str = "fastly_default"
     client: Sender = field(default_factory=lambda: client_for(FASTLY), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        setting_checks.instance("FastlyPurge", "conn_id", self.conn_id, str)
 
     def __call__(self, addresses: Sequence[str]) -> None:
         """Remove addresses from the cache.
@@ -171,7 +175,8 @@ class CloudFrontPurge:
 
     def __post_init__(self) -> None:
         setting_checks.number("CloudFrontPurge", "wait_s", self.wait_s, 0)
-        if not self.distribution_id:
+        setting_checks.instance("CloudFrontPurge", "conn_id", self.conn_id or "", str)
+        if not isinstance(self.distribution_id, str) or not self.distribution_id:
             raise ConfigurationError(f"{self!r}: give the id of a distribution")
 
     def __call__(self, addresses: Sequence[str]) -> None:
@@ -240,7 +245,8 @@ class GoogleCDNPurge:
 
     def __post_init__(self) -> None:
         setting_checks.number("GoogleCDNPurge", "wait_s", self.wait_s, 0)
-        if not self.url_map:
+        setting_checks.instance("GoogleCDNPurge", "gcp_conn_id", self.gcp_conn_id, str)
+        if not isinstance(self.url_map, str) or not self.url_map:
             raise ConfigurationError(f"{self!r}: give the name of a URL map")
 
     def __call__(self, addresses: Sequence[str]) -> None:
@@ -312,6 +318,7 @@ class AzureFrontDoorPurge:
 
     def __post_init__(self) -> None:
         setting_checks.number("AzureFrontDoorPurge", "wait_s", self.wait_s, 0)
+        setting_checks.instance("AzureFrontDoorPurge", "azure_conn_id", self.azure_conn_id, str)
         if not isinstance(self.endpoint_id, str) or not AZURE_ENDPOINT.fullmatch(self.endpoint_id):
             raise ConfigurationError(f"{self!r}: give the endpoint's resource ID, '/subscriptions/…/afdEndpoints/…'")
 

@@ -141,6 +141,13 @@ def test_settings_that_cannot_work_are_refused_when_the_hook_is_made() -> None:
         lambda: CloudflarePurge(zone_id=None),  # type: ignore[arg-type]
         lambda: AzureFrontDoorPurge(endpoint_id=None),  # type: ignore[arg-type]
         lambda: CloudFrontPurge(distribution_id="E1", wait_s="600"),  # type: ignore[arg-type]
+        lambda: CloudFrontPurge(distribution_id=5),  # type: ignore[arg-type]
+        lambda: GoogleCDNPurge(url_map=5),  # type: ignore[arg-type]
+        lambda: CloudflarePurge(zone_id=ZONE, conn_id=None),  # type: ignore[arg-type]
+        lambda: FastlyPurge(conn_id=None),  # type: ignore[arg-type]
+        lambda: CloudFrontPurge(distribution_id="E1", conn_id=5),  # type: ignore[arg-type]
+        lambda: GoogleCDNPurge(url_map="m", gcp_conn_id=None),  # type: ignore[arg-type]
+        lambda: AzureFrontDoorPurge(endpoint_id=ENDPOINT, azure_conn_id=None),  # type: ignore[arg-type]
     ):
         with pytest.raises(ConfigurationError):
             make()
