@@ -49,10 +49,13 @@ class AccessLog:
     _source: SqlSource = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        source = SqlSource(
-            self.conn_id, query=self.query, loc="path", parameters=self.parameters, timezone=self.timezone,
-            session=self.session,
-        )  # fmt: skip
+        try:
+            source = SqlSource(
+                self.conn_id, query=self.query or "", loc="path", parameters=self.parameters, timezone=self.timezone,
+                session=self.session,
+            )  # fmt: skip
+        except SourceConfigurationError as error:
+            raise SourceConfigurationError(str(error).replace("SqlSource", "AccessLog")) from None
         object.__setattr__(self, "_source", source)
 
     def requests(

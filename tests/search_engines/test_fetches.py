@@ -174,12 +174,14 @@ def test_an_address_may_have_a_port(address: str, duckdb: Any) -> None:
 @pytest.mark.parametrize(
     ("query", "words"),
     [
+        ("", r"AccessLog\('logs', query=''\): give a text that is not empty"),
+        (None, r"AccessLog\('logs', query=''\): give a text that is not empty"),
         ("SELECT 1 AS path", "does not use :since"),
         ("SELECT :since AS path, :since AS requested_at", "column='user_agent': there is no such column"),
         (f"SELECT '{PATH}' AS path, 'today' AS requested_at, 'Googlebot' AS user_agent, :since AS d", "is not a time"),
     ],
 )
-def test_queries_that_cannot_be_used(query: str, words: str, duckdb: Any) -> None:
+def test_queries_that_cannot_be_used(query: Any, words: str, duckdb: Any) -> None:
     duckdb("log (path VARCHAR)", [("/",)])
     with pytest.raises(SourceConfigurationError, match=words):
         requests(AccessLog("logs", query=query))
