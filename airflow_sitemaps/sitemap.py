@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, TemplateError
 from airflow_sitemaps.protocol.entry import PROFILES, Limits
-from airflow_sitemaps.protocol.loc import scope_of, written_form
+from airflow_sitemaps.protocol.loc import origin_of, scope_of, written_form
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.rules import RULES, Rulebook, Verdict
 from airflow_sitemaps.shards import layout
@@ -212,9 +212,13 @@ class Sitemap:
             raise ConfigurationError(
                 f"Sitemap: {', '.join(both)} in both sections and retired; list each name in only one of them"
             )
+        origins = {o for s in self.sections for o in scope_of(self.base_url_of(s), tuple(self.cross_submit)).origins}
+        keeps = [s.name for s in self.sections if self.rulebook(s)["scope-host"] is Verdict.KEEP]
+        if not keeps and (wrong := [url for url in self.must_urls if origin_of(url) not in origins]):
+            raise ConfigurationError(
+                f"Sitemap: must_list={wrong!r}: no section may list that scheme and host. Correct it, or name the host in cross_submit="
+            )
         for section in self.sections:
-            self.rulebook(section)
-            scope_of(self.base_url_of(section), tuple(self.cross_submit))
             self._check_detection(section)
             self._check_page(section)
             self._check_waits(section)

@@ -52,11 +52,23 @@ def sitemap(*sections: Section | str, index_name: str = "sitemap.xml", **setting
         ({"gone": timedelta.max}, "gone=.*; give a timedelta above zero and at most 36,500 days"),
         ({"grace": timedelta(days=900_000)}, "grace=.*; give a timedelta of at least zero and at most 36,500 days"),
         ({"rules": None}, "rules=None; give a Mapping"),
+        (
+            {"must_list": ["/", "https://shop.other.com/"]},
+            r"must_list=\['https://shop.other.com/'\]: no section may list",
+        ),
+        ({"must_list": [BASE.replace("https", "http")]}, "Correct it, or name the host in cross_submit="),
     ],
 )
 def test_a_sitemap_refuses_invalid_settings(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         sitemap(**settings)
+
+
+def test_a_must_list_may_name_a_host_that_a_section_lists() -> None:
+    shop = "https://shop.other.com/"
+    sitemap(must_list=[shop], cross_submit=["shop.other.com"])
+    sitemap(must_list=[shop], rules={"scope-host": "keep"})
+    sitemap(Section("shop", MemorySourceConfig([]), base_url=shop), must_list=[shop])
 
 
 def test_a_sitemap_needs_a_store_and_a_list_of_sections() -> None:
