@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.bases.notifier import BaseNotifier
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import api_base_url
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.notifications import message
@@ -64,6 +65,7 @@ class SitemapNotifier(BaseNotifier):
                     "{'notifier': 'airflow.providers.slack.notifications.slack_webhook.SlackWebhookNotifier', …}"
                 )
         self.sitemap_name = sitemap if isinstance(sitemap, str) else "" if sitemap is None else sitemap.index_url
+        setting_checks.flag("SitemapNotifier", "unchanged", unchanged)
         self.unchanged = unchanged
 
     def notify(self, context: Any) -> None:

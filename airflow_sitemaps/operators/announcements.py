@@ -30,6 +30,7 @@ class AnnouncingOperator(SitemapOperator):
         self, *, sitemap: Sitemap, http: HttpClient | None = None, skip_unchanged: bool = False, **kwargs: Any
     ) -> None:
         super().__init__(sitemap=sitemap, **kwargs)
+        setting_checks.flag(f"{type(self).__name__}({self.task_id!r})", "skip_unchanged", skip_unchanged)
         self.http = http
         self.skip_unchanged = skip_unchanged
 
@@ -107,9 +108,12 @@ class IndexNowOperator(AnnouncingOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(sitemap=cast("Sitemap", sitemap), http=http, **kwargs)
+        where = f"IndexNowOperator({self.task_id!r})"
         if (sitemap is None) == (urls is None):
-            raise ConfigurationError(f"IndexNowOperator({self.task_id!r}): give one of sitemap= and urls=")
-        setting_checks.whole_number(f"IndexNowOperator({self.task_id!r})", "max_urls", max_urls, 1)
+            raise ConfigurationError(f"{where}: give one of sitemap= and urls=")
+        setting_checks.whole_number(where, "max_urls", max_urls, 1)
+        setting_checks.flag(where, "backfill", backfill)
+        setting_checks.flag(where, "check_key", check_key)
         self.urls: Any = urls
         self.conn_id = conn_id
         self.generation = generation

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta, timezone
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowException, AirflowFailException
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators import FAILED, MAX_TEXT, VERIFIED, verified_facts
@@ -51,6 +52,8 @@ class SitemapVerifyOperator(SitemapOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(sitemap=sitemap, **kwargs)
+        for name, value in {"strict": strict, "allow_http": allow_http, "allow_private": allow_private}.items():
+            setting_checks.flag(f"{type(self).__name__}({self.task_id!r})", name, value)
         self.sample = sample
         self.strict = strict
         self.allow_http = allow_http

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator, Context
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, default_deferrable
 from airflow_sitemaps.errors import ConfigurationError, ConnectionNotFoundError, SourceConfigurationError, SourceError
 from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
@@ -81,6 +82,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         self.probe = probe
         self.conn_id = conn_id or first
         self.deferrable = default_deferrable() if deferrable is None else deferrable
+        setting_checks.flag(self.task_id, "deferrable", self.deferrable)
 
     def execute(self, context: Context) -> Any:
         """Wait for a change. In deferrable mode, the triggerer polls."""

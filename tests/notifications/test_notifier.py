@@ -131,9 +131,16 @@ def test_a_deadline_alert_sends_from_the_triggerer_what_json_can_hold(monkeypatc
     ]
 
 
-def test_a_target_without_a_class_is_refused_when_the_notifier_is_made() -> None:
-    with pytest.raises(ConfigurationError, match="neither a notifier nor a mapping"):
-        SitemapNotifier(targets=[{"text": "x"}])
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"targets": [{"text": "x"}]}, "neither a notifier nor a mapping"),
+        ({"unchanged": "false"}, "unchanged='false'; give True or False"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_when_the_notifier_is_made(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        SitemapNotifier(**settings)
 
 
 def test_a_class_that_does_not_exist_costs_a_warning(caplog: pytest.LogCaptureFixture) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CAUSE = "Likely cause: all 1,200 URLs are on www.example.com; base_url is https://example.com/."
+VERIFY_FLAGS = ("strict", "allow_http", "allow_private")
 CODE = """
 from airflow_sitemaps import LocalStore, Section, Sitemap
 from airflow_sitemaps.testing import MemorySourceConfig
@@ -129,7 +130,17 @@ def test_an_operator_refuses_a_sitemap_that_is_none(operator: Any, settings: dic
         operator(task_id="t", sitemap=sitemap, **settings)
 
 
-@pytest.mark.parametrize("most", ["100", None, 0])
-def test_indexnow_refuses_a_number_that_is_none(most: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"\('t'\): max_urls=.*; give a whole number of at least 1"):
-        IndexNowOperator(task_id="t", urls=["https://example.com/"], max_urls=most)
+@pytest.mark.parametrize(
+    ("operator", "settings", "words"),
+    [
+        *((IndexNowOperator, {"max_urls": most}, "max_urls=.*; give a whole number") for most in ("100", None, 0)),
+        *((IndexNowOperator, {flag: "false"}, f"{flag}='false'; give True or") for flag in ("backfill", "check_key")),
+        (IndexNowOperator, {"skip_unchanged": None}, "skip_unchanged=None; give True or False"),
+        *((SitemapVerifyOperator, {flag: "false"}, f"{flag}='false'; give True or False") for flag in VERIFY_FLAGS),
+    ],
+)
+def test_an_operator_refuses_settings_that_cannot_be(operator: Any, settings: dict[str, Any], words: str) -> None:
+    source = MemorySourceConfig([])
+    sitemap = Sitemap(LocalStore("site", base_url="https://example.com/"), [Section("products", source)])
+    with pytest.raises(ConfigurationError, match=words):
+        operator(task_id="t", sitemap=sitemap, **settings)

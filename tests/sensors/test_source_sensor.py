@@ -444,3 +444,11 @@ def test_airflow_says_whether_the_triggerer_polls_by_default(
 
     assert str(SitemapSourceSensor(task_id="x", sitemap=sitemap).deferrable) == setting
     assert not SitemapSourceSensor(task_id="y", sitemap=sitemap, deferrable=False).deferrable
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"), [({"deferrable": "false"}, "x: deferrable='false'; give True or False")]
+)
+def test_settings_that_cannot_be(sitemap: Sitemap, settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        SitemapSourceSensor(task_id="x", sitemap=sitemap, **settings)
