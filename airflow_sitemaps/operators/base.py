@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,6 +22,7 @@ from airflow_sitemaps.errors import (
     StoreContentError,
     StoreError,
 )
+from airflow_sitemaps.sources.user_texts import TEMPLATE
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
@@ -33,6 +34,12 @@ log = logging.getLogger(__name__)
 def own_name(operator: type) -> str:
     """Return the name of this package's class that an operator is, or of which it is a subclass; empty for any other."""
     return next((kind.__name__ for kind in operator.__mro__ if kind.__module__.startswith("airflow_sitemaps.")), "")
+
+
+def is_open(value: Any) -> bool:
+    """Return whether Airflow replaces an argument, or a part of it, when the task runs: a template, a function, an XComArg."""
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return callable(value) or hasattr(value, "resolve") or bool(TEMPLATE.search(str(value))) or any(map(is_open, parts))
 
 
 class SitemapOperator(BaseOperator):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,7 +14,7 @@ from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators import FAILED, MAX_SECTIONS, MAX_TEXT
-from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
+from airflow_sitemaps.operators.base import SitemapOperator, is_open, permanent_failures
 from airflow_sitemaps.search_engines.crawlers import BING, GOOGLE, Crawler
 from airflow_sitemaps.sources.access_log import AccessLog
 
@@ -55,10 +55,12 @@ class InspectingOperator(SitemapOperator):
             if bound is not None:
                 setting_checks.number(where, f"min_{self.judged}", bound, 0, 1)
         names = [section.name for section in sitemap.sections]
-        if unknown := sorted(set(bounds) - set(names) if isinstance(bounds, Mapping) else ()):
+        if unknown := sorted(map(str, set(bounds) - set(names)) if isinstance(bounds, Mapping) else ()):
             raise ConfigurationError(
                 f"{where}: min_{self.judged} names {', '.join(unknown)}, which is no section; the sections are {', '.join(names)}"
             )
+        if quota_store is not None and (isinstance(quota_store, type) or not hasattr(quota_store, "open")):
+            raise ConfigurationError(f"{where}: quota_store={quota_store!r}; give a store, like the sitemap's")
         self.daily = daily
         self.bounds = bounds
         self.quota_store = quota_store
@@ -166,10 +168,14 @@ class SearchConsoleInspectOperator(InspectingOperator):
         http: HttpClient | None = None,
         **kwargs: Any,
     ) -> None:
+        from airflow_sitemaps.search_engines.searchconsole import check_property
+
         super().__init__(sitemap=sitemap, daily=daily, bounds=min_indexed, quota_store=quota_store, http=http, **kwargs)
-        if not property:
-            where = f"{type(self).__name__}({self.task_id!r})"
-            raise ConfigurationError(f"{where}: property={property!r}; give at least one property")
+        is_one = isinstance(property, str) or not isinstance(property, Collection)
+        sites: Any = (property,) if is_one else property or ("",)
+        for site in sites:
+            if not is_open(site):
+                check_property(site)
         self.property = property
         self.conn_id = conn_id
         self.token = token
@@ -229,7 +235,11 @@ class BingWebmasterOperator(InspectingOperator):
         http: HttpClient | None = None,
         **kwargs: Any,
     ) -> None:
+        from airflow_sitemaps.search_engines.bing_webmaster import BingInspector
+
         super().__init__(sitemap=sitemap, daily=daily, bounds=min_crawled, quota_store=quota_store, http=http, **kwargs)
+        if not is_open(site):
+            BingInspector(site=site, key="")  # it refuses what is no site
         self.site = site
         self.conn_id = conn_id
         self.api = api
@@ -275,6 +285,7 @@ class SitemapFetchesOperator(SitemapOperator):
         where = f"SitemapFetchesOperator({self.task_id!r})"
         setting_checks.instance(where, "access_log", access_log, AccessLog)
         setting_checks.whole_number(where, "days", days, 1)
+        setting_checks.instances(where, "crawlers", crawlers, Crawler, "crawlers, like (GOOGLE, BING)")
         names = [crawler.name for crawler in crawlers]
         if not 0 < len(names) == len(set(names)):
             raise ConfigurationError(f"{where}: crawlers={names!r}; give crawlers with different names")

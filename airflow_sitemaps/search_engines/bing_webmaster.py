@@ -92,7 +92,7 @@ class BingInspector:
     pause_s: float = 1.0
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.site)
+        parts = urlsplit(str(self.site))
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or not self.site.endswith("/"):
             raise ConfigurationError(
                 f"Bing Webmaster site {self.site!r}: give its address with '/' at the end, like 'https://www.example.com/'"

@@ -69,9 +69,9 @@ _INSPECTION_REASONS: Final = _REASONS | {429: "too many requests (limits: 600 pe
 
 def check_property(site: str) -> None:
     """Refuse what cannot be a property."""
-    parts = urlsplit(site)
+    parts = urlsplit(str(site))
     prefix = parts.scheme in ("http", "https") and parts.hostname and site.endswith("/") and not parts.query
-    if not prefix and not DOMAIN.fullmatch(site):
+    if not prefix and not DOMAIN.fullmatch(str(site)):
         raise ConfigurationError(
             f"Search Console property {site!r}: give a URL prefix that ends in '/', like "
             "'https://www.example.com/', or a domain, like 'sc-domain:example.com'"

@@ -64,6 +64,7 @@ def test_the_record_of_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     [
         ({"days": 0}, "days=0"),
         ({"crawlers": []}, "give crawlers"),
+        *(({"crawlers": each}, "give a list of crawlers, like") for each in ("google", None, GOOGLE, ["google"])),
         ({"crawlers": [GOOGLE, GOOGLE]}, "different names"),
         ({"access_log": "logs"}, "give a AccessLog"),
     ],

@@ -7,11 +7,14 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, BaseOperator
 
 from airflow_sitemaps import (
+    BingWebmasterOperator,
     IndexNowOperator,
     LocalStore,
+    SearchConsoleInspectOperator,
+    SearchConsoleSubmitOperator,
     Section,
     Sitemap,
     SitemapPingOperator,
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CAUSE = "Likely cause: all 1,200 URLs are on www.example.com; base_url is https://example.com/."
+PING = "https://example.com/?{sitemap}"
 VERIFY_FLAGS = ("strict", "allow_http", "allow_private")
 CODE = """
 from airflow_sitemaps import LocalStore, Section, Sitemap
@@ -137,6 +141,15 @@ def test_an_operator_refuses_a_sitemap_that_is_none(operator: Any, settings: dic
         *((IndexNowOperator, {flag: "false"}, f"{flag}='false'; give True or") for flag in ("backfill", "check_key")),
         (IndexNowOperator, {"skip_unchanged": None}, "skip_unchanged=None; give True or False"),
         *((SitemapVerifyOperator, {flag: "false"}, f"{flag}='false'; give True or False") for flag in VERIFY_FLAGS),
+        (SitemapPingOperator, {"url": "https://www.google.com/ping?sitemap={sitemap}"}, "is retired: Google"),
+        (SitemapPingOperator, {"url": "https://example.com/"}, "neither url nor body contains {sitemap}"),
+        (SitemapPingOperator, {"url": PING, "method": "get it"}, "give a method such as"),
+        *(
+            (SitemapPingOperator, {"url": PING, **wrong}, "url=, method= and body= must be texts")
+            for wrong in ({"url": None}, {"method": None}, {"body": {"x": 1}}, {"headers": "x"}, {"headers": {"X": 1}})
+        ),
+        *((SearchConsoleSubmitOperator, {"site": site}, "like 'sc-domain:") for site in ("www.e.com", None, 5)),
+        *((BingWebmasterOperator, {"site": site}, "with '/' at the end") for site in ("https://e.com", None, 5)),
     ],
 )
 def test_an_operator_refuses_settings_that_cannot_be(operator: Any, settings: dict[str, Any], words: str) -> None:
@@ -144,3 +157,27 @@ def test_an_operator_refuses_settings_that_cannot_be(operator: Any, settings: di
     sitemap = Sitemap(LocalStore("site", base_url="https://example.com/"), [Section("products", source)])
     with pytest.raises(ConfigurationError, match=words):
         operator(task_id="t", sitemap=sitemap, **settings)
+
+
+@pytest.mark.parametrize(
+    ("operator", "settings"),
+    [
+        (SitemapPingOperator, lambda later: {"url": later}),
+        (SitemapPingOperator, lambda later: {"url": "https://example.com/", "body": later}),
+        (SitemapPingOperator, lambda later: {"url": PING, "headers": {"X": later}}),
+        (SitemapPingOperator, lambda later: {"url": PING, "headers": later}),
+        (SearchConsoleSubmitOperator, lambda later: {"site": later}),
+        (SearchConsoleInspectOperator, lambda later: {"property": later}),
+        (SearchConsoleInspectOperator, lambda later: {"property": ["sc-domain:example.com", later]}),
+        (BingWebmasterOperator, lambda later: {"site": later}),
+    ],
+)
+def test_an_operator_takes_what_airflow_replaces_later(operator: Any, settings: Any) -> None:
+    source = MemorySourceConfig([])
+    sitemap = Sitemap(LocalStore("site", base_url="https://example.com/"), [Section("products", source)])
+    with DAG("later", schedule=None):
+        xcom_arg = BaseOperator(task_id="before").output
+        function = lambda context, jinja_env: "x"  # noqa: E731 - each value is made here
+        for number, later in enumerate(("{% if True %}x{% endif %}", "{{ params.x }}", xcom_arg, function)):
+            made = operator(task_id=f"t{number}", sitemap=sitemap, **settings(later))
+            assert settings(later).items() <= vars(made).items()

@@ -123,10 +123,16 @@ def test_an_interval_that_reaches_the_bound_is_no_alarm(tmp_path: Path, google: 
         ({"daily": 0}, "daily=0"),
         ({"min_indexed": 80}, "min_indexed=80"),
         ({"min_indexed": {"a": -1}}, "min_indexed=-1"),
-        ({"property": ""}, "give at least one property"),
+        ({"min_indexed": {1: 0.5}}, "min_indexed names 1, which is no section; the sections are pages"),
+        ({"quota_store": "s3://bucket/quota"}, "quota_store='s3://bucket/quota'; give a store"),
+        ({"quota_store": LocalStore}, "quota_store=<class .*; give a store"),
+        *(
+            ({"property": each}, "give a URL prefix that ends in '/'")
+            for each in ("", None, 5, [], [5], "www.e.com", ["sc-domain:e.com", "https://www.e.com"])
+        ),
     ],
 )
 def test_settings_that_cannot_be(tmp_path: Path, settings: dict[str, Any], words: str) -> None:
     sitemap = Sitemap(LocalStore(tmp_path, base_url=URL), [Section("pages", MemorySourceConfig([]))])
     with pytest.raises(ConfigurationError, match=words):
-        SearchConsoleInspectOperator(task_id="x", sitemap=sitemap, **{"property": f"{URL}", **settings})
+        SearchConsoleInspectOperator(task_id="x", sitemap=sitemap, **{"property": URL, **settings})
