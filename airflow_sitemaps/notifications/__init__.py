@@ -57,14 +57,17 @@ class SitemapNotifier(BaseNotifier):
         context: Any = None,
     ) -> None:
         super().__init__(context)
-        self.notifiers: tuple[Any, ...] = (*notifiers, *targets)
+        self.notifiers: tuple[Any, ...] = (*notifiers, *(targets if isinstance(targets, Iterable) else [targets]))
         for target in self.notifiers:
-            if not isinstance(target, BaseNotifier) and not isinstance(dict(target).get("notifier"), str):
+            path = target.get("notifier") if isinstance(target, Mapping) else None
+            if not isinstance(target, BaseNotifier) and not isinstance(path, str):
                 raise ConfigurationError(
                     f"SitemapNotifier: {target!r} is neither a notifier nor a mapping that names the class of a notifier, like "
                     "{'notifier': 'airflow.providers.slack.notifications.slack_webhook.SlackWebhookNotifier', …}"
                 )
-        self.sitemap_name = sitemap if isinstance(sitemap, str) else "" if sitemap is None else sitemap.index_url
+        self.sitemap_name: Any = getattr(sitemap, "index_url", "" if sitemap is None else sitemap)
+        if not isinstance(self.sitemap_name, str):
+            raise ConfigurationError(f"SitemapNotifier: sitemap={sitemap!r}; give a Sitemap, or its name as a text")
         setting_checks.flag("SitemapNotifier", "unchanged", unchanged)
         self.unchanged = unchanged
 

@@ -74,6 +74,8 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
                 f"{self.task_id}: there is no section {', '.join(unknown)}; the sections are {', '.join(names)}"
             )
         first = getattr(sitemap.sections[0].source, "conn_id", None)
+        if probe is not None and not str(probe).strip():
+            raise ConfigurationError(f"{self.task_id}: probe={probe!r}; give a query that returns one value")
         if probe is not None and not (conn_id or first):
             raise ConfigurationError(
                 f"{self.task_id}: probe= needs conn_id=, because the first section has no connection"

@@ -134,7 +134,11 @@ def test_a_deadline_alert_sends_from_the_triggerer_what_json_can_hold(monkeypatc
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"targets": [{"text": "x"}]}, "neither a notifier nor a mapping"),
+        *(
+            ({"targets": targets}, "neither a notifier nor a mapping")
+            for targets in ([{"text": "x"}], {"notifier": "a.B"}, "slack", None, [Broken], [5])
+        ),
+        *(({"sitemap": sitemap}, "give a Sitemap, or its name") for sitemap in (5, Sitemap, ["shop"])),
         ({"unchanged": "false"}, "unchanged='false'; give True or False"),
     ],
 )
