@@ -138,7 +138,8 @@ class SitemapAnswerOperator(SitemapOperator):
     operator_extra_links = (SitemapIndexLink(), SitemapPageLink())
 
     def __init__(self, *, sitemap: Sitemap, asked_by: str, **kwargs: Any) -> None:
-        super().__init__(sitemap=sitemap, outlets=[sitemap.asset], **kwargs)
+        super().__init__(sitemap=sitemap, **kwargs)
+        self.add_outlets([sitemap.asset])
         self.asked_by = asked_by
 
     def execute(self, context: Context) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from airflow_sitemaps import (
 from airflow_sitemaps.cli.main import main
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators import PLAN_FACTS, REFUSED
+from airflow_sitemaps.operators.decisions import SitemapAnswerOperator
 from airflow_sitemaps.operators.plan import SitemapPlanOperator
 from airflow_sitemaps.operators.publish import SitemapPublishOperator
 from airflow_sitemaps.testing import MemorySourceConfig
@@ -125,6 +126,7 @@ def test_the_shell_checks_rows_before_the_first_build(
     [
         (SitemapPlanOperator, {}),
         (SitemapPublishOperator, {"plan": ""}),
+        (SitemapAnswerOperator, {"asked_by": "ask"}),
         (SitemapVerifyOperator, {}),
         (SitemapPingOperator, {"url": "https://example.com/"}),
     ],
