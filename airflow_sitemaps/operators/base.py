@@ -73,7 +73,7 @@ class SitemapOperator(BaseOperator):
         """Return an argument, which may be a rendered template, as a whole number, or raise ConfigurationError."""
         try:
             return int(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             where = f"{type(self).__name__}({self.task_id!r})"
             raise ConfigurationError(f"{where}: {name}={value!r}; give a whole number") from None
 

@@ -14,7 +14,7 @@ from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, api_base_url, configuration
 from airflow_sitemaps.errors import RequestError
 from airflow_sitemaps.operators import PLAN_FACTS, is_on
-from airflow_sitemaps.operators.base import SitemapOperator, log_lines, own_xcom, permanent_failures
+from airflow_sitemaps.operators.base import SitemapOperator, is_open, log_lines, own_xcom, permanent_failures
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
@@ -77,9 +77,16 @@ class SitemapPlanOperator(SitemapOperator):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> None:
+        from airflow_sitemaps.shards.guards import Permit
+
         super().__init__(sitemap=sitemap, **kwargs)
-        if batch_size is not None:
-            setting_checks.whole_number(f"{type(self).__name__}({self.task_id!r})", "batch_size", batch_size, 1)
+        for name, number, least in (("batch_size", batch_size, 1), ("check_rows", check_rows, 0)):
+            if number is not None:
+                setting_checks.whole_number(f"{type(self).__name__}({self.task_id!r})", name, number, least)
+        _is_on("full", full), _is_on("dry_run", dry_run)
+        for permit in () if is_open(allow) else listed(allow):
+            if "/" not in permit:  # which groups there are is known when all are made
+                Permit.of(permit)
         self.sections = sections
         self.full = full
         self.rebuild = rebuild
@@ -185,7 +192,7 @@ def _setting(params: Mapping[str, Any], name: str, own: Any, default: Any) -> An
 
 def _is_on(name: str, value: Any) -> bool:
     """Return whether a setting is on. Only the texts that a param or a rendered template has for it are accepted."""
-    if isinstance(value, str) and value.strip().lower() not in ("true", "false", "1", "0", ""):
+    if str(value or "").strip().lower() not in ("true", "false", "1", "0", ""):
         raise RequestError(f"{name}={value!r} is neither true nor false")
     return is_on(value)
 

@@ -150,6 +150,11 @@ def test_an_operator_refuses_a_sitemap_that_is_none(operator: Any, settings: dic
             (SitemapPingOperator, {"url": PING, **wrong}, "url=, method= and body= must be texts")
             for wrong in ({"url": None}, {"method": None}, {"body": {"x": 1}}, {"headers": "x"}, {"headers": {"X": 1}})
         ),
+        (SitemapPlanOperator, {"allow": ["shrink:shop/products", "shrnk"]}, "there is no guard 'shrnk'; they are"),
+        (SitemapPlanOperator, {"allow": 0.5}, "0.5 is no list of names"),
+        *((SitemapPlanOperator, {"check_rows": n}, "check_rows=.*; give a whole") for n in (-1, float("inf"), "5")),
+        *((SitemapPlanOperator, {"full": full}, "is neither true nor") for full in ("no", ["x"], "{{ params.full }}")),
+        (SitemapPlanOperator, {"dry_run": "{{ params.dry_run }}"}, "dry_run=.* is neither true nor false"),
         *((SearchConsoleSubmitOperator, {"site": site}, "like 'sc-domain:") for site in ("www.e.com", None, 5)),
         *((BingWebmasterOperator, {"site": site}, "with '/' at the end") for site in ("https://e.com", None, 5)),
     ],
@@ -172,6 +177,8 @@ def test_an_operator_refuses_settings_that_cannot_be(operator: Any, settings: di
         (SearchConsoleInspectOperator, lambda later: {"property": later}),
         (SearchConsoleInspectOperator, lambda later: {"property": ["sc-domain:example.com", later]}),
         (BingWebmasterOperator, lambda later: {"site": later}),
+        (SitemapPlanOperator, lambda later: {"allow": later}),
+        (SitemapPlanOperator, lambda later: {"allow": ["shop/total=0.4", later], "full": "true", "check_rows": 0}),
     ],
 )
 def test_an_operator_takes_what_airflow_replaces_later(operator: Any, settings: Any) -> None:
