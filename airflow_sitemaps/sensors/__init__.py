@@ -14,7 +14,7 @@ from airflow.sdk import BaseSensorOperator, Context
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, default_deferrable
 from airflow_sitemaps.errors import ConfigurationError, ConnectionNotFoundError, SourceConfigurationError, SourceError
-from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
+from airflow_sitemaps.operators.base import SitemapOperator, is_open, permanent_failures
 from airflow_sitemaps.operators.plan import listed
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
     ) -> None:
         super().__init__(sitemap=sitemap, **{"mode": "reschedule", "poke_interval": 300, **kwargs})
         names = [section.name for section in sitemap.sections]
-        given = [sections] if isinstance(sections, str) and "{{" in sections else listed(sections)
-        unknown = [name for name in given if name not in names and "{{" not in name]
+        unknown = [] if is_open(sections) else [name for name in listed(sections) if name not in names]
         if unknown:
             raise ConfigurationError(
                 f"{self.task_id}: there is no section {', '.join(unknown)}; the sections are {', '.join(names)}"
