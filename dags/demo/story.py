@@ -45,6 +45,7 @@ PUBLISHED: Final = "demo-site"
 
 BASE_URL: Final = "https://places.example/"
 DAG_FILE: Final = "places_sitemap.py"
+RUNS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,15 @@ class Scene:
     def run(self, number: int, title: str, *, state: str = "success") -> Told:
         """Run the DAG, which must end in a state, and print one line about it."""
         before: dict[str, Seen] = self.bucket.look(SITE)
+        if 1 < number < RUNS:  # the first two processes would write Airflow's configuration at one time
+            self.airflow.start(DAG_FILE, "places_sitemap", number + 1)
         with self.console.status(f"Airflow runs the DAG places_sitemap: {title} …"):
             done = self.airflow.run(DAG_FILE, "places_sitemap", number, state=state)
         report = self.bucket.newest_report()
         color = {"published": "green", "refused": "red"}.get(report["result"], "default")
         self.say(
             f"Run {number}, {title}: [{color}]{report['result']}[/{color}], generation {report['generation']}; "
-            f"{len(done.tasks)} tasks, {done.seconds:.1f} s with Airflow's start"
+            f"{len(done.tasks)} tasks, {done.seconds:.1f} s in Airflow"
         )
         return Told(title, done, report, difference(before, self.bucket.look(SITE)))
 
@@ -98,9 +101,10 @@ def run(places: int | None = None) -> bool:
     shutil.copy(DAGS / DAG_FILE, home / "dags")
     engine = create_engine(_warehouse(home))
     try:
-        _load(console, engine, places)
         with serve() as bucket:
             scene = Scene(console, _airflow(home, bucket), bucket, engine)
+            scene.airflow.start(DAG_FILE, "places_sitemap", 1)
+            _load(console, engine, places)
             scene.say(
                 f"Store: an S3 server in this process. Airflow: a home of its own, {WORK}/airflow.\n"
                 f"Sitemap: three sections; {MAX_URLS:,} URLs a file, for many files (the default is 50,000).\n"
@@ -288,7 +292,7 @@ _ROWS: Final = (
     "files that changed on S3",
     "  their bytes",
     "plan, write, publish",
-    "with Airflow's start",
+    "in Airflow",
 )
 
 
