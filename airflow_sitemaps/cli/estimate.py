@@ -32,8 +32,8 @@ class Rates:
     us-east-1: PUT, COPY or LIST, and GET or HEAD.
     """
 
-    write_cpu_s: float = 1.843
-    survey_cpu_s: float = 0.525
+    write_cpu_s: float = 2.373
+    survey_cpu_s: float = 0.71
     read_cpu_s: float = 0.6
     plan_shard_s: float = 4.2 / 50_000
     publish_shard_s: float = 10.5 / 50_000
