@@ -20,7 +20,7 @@ os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-sitemaps-docs-")
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 
 import airflow_sitemaps
-from airflow_sitemaps import errors, pipeline
+from airflow_sitemaps import errors, pipeline, testing
 
 project = "airflow-sitemaps"
 project_copyright = "the authors of airflow-sitemaps, Apache License 2.0"
@@ -95,6 +95,7 @@ PUBLIC: Final = {
     "Settings of every store in a bucket": ("airflow_sitemaps.stores.bucket", ["BucketStore"]),
     "Use cases without a scheduler": ("airflow_sitemaps.pipeline", sorted(pipeline.__all__)),
     "Errors": ("airflow_sitemaps.errors", ERRORS),
+    "Tests of your sitemaps": ("airflow_sitemaps.testing", sorted({*testing.__all__} - {*airflow_sitemaps.__all__})),
 }
 """Headings of the API reference: the module and its public names."""
 

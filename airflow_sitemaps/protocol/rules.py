@@ -282,7 +282,7 @@ _TABLE: Final[tuple[tuple[str, str, str, Severity], ...]] = (
     ("loc-duplicate", "a URL is listed once in all files", _OURS, "warning"),
     ("scope-host", "a URL has the sitemap's scheme, host and port", _PROTOCOL, "error"),
     ("scope-path", "a URL is at or below the sitemap's folder, unless robots.txt names the sitemap", _PROTOCOL, "warning"),
-    ("lastmod-format", "lastmod is a date, or a date-time with seconds and zone", "w3.org/TR/NOTE-datetime, " + _XSD, "error"),
+    ("lastmod-format", "lastmod is a date or a date-time with a zone, in a form of the note", "w3.org/TR/NOTE-datetime, " + _XSD, "error"),
     ("lastmod-xsd", "lastmod is of a form that the schema takes, not only the W3C's note", _XSD, "warning"),
     ("lastmod-future", "lastmod is not in the future", _OURS, "warning"),
     ("changefreq", "changefreq is one of the protocol's seven words", _PROTOCOL, "error"),
