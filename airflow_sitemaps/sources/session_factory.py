@@ -363,7 +363,7 @@ def _engine_of_url(url: sa.URL, *, writing: bool) -> sa.Engine:
 
     Several processes can read one DuckDB file, but only one can write it, and that one cannot also open it for reading.
     """
-    if writing or url.drivername.split("+")[0] != "duckdb" or url.database in (None, "", ":memory:") or url.query:
+    if writing or url.drivername.split("+")[0] != "duckdb" or url.database in (None, "", ":memory:") or "access_mode" in url.query:
         return sa.create_engine(url)
     engine = sa.create_engine(url.update_query_dict({"access_mode": "read_only"}))
     try:

@@ -196,6 +196,22 @@ def test_a_file_that_does_not_exist_is_named_and_not_created(
     engine.dispose()
 
 
+def test_a_duckdb_file_is_opened_for_reading_whatever_else_its_connection_sets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("duckdb_engine")
+    mart = {"conn_type": "duckdb", "host": str(tmp_path / "mart.duckdb"), "extra": {"threads": 2}}
+    monkeypatch.setenv("AIRFLOW_CONN_MART", json.dumps(mart))
+    engine = engine_of("mart", writing=True)
+    with engine.connect():
+        pass
+    engine.dispose()
+    engine = engine_of("mart")
+    with engine.connect() as connection, pytest.raises(sa.exc.DBAPIError, match="read-only"):
+        connection.execute(sa.text("CREATE TABLE pages (id INTEGER)"))
+    engine.dispose()
+
+
 @pytest.mark.parametrize("url", ["sqlite://", "duckdb:///:memory:", "sqlite:///file::memory:?uri=true"])
 def test_a_database_without_a_file_is_opened(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if url.startswith("duckdb"):
