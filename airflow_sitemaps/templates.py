@@ -130,10 +130,6 @@ def _words(now: datetime, params: dict[str, Any]) -> dict[str, Any]:
         "var": SimpleNamespace(value=_Variables(as_json=False), json=_Variables(as_json=True)),
         "conn": _Connections(),
         "dag_run": SimpleNamespace(**moments, conf={}, run_type="manual"),
-        # There is no run, so each session creates and drops what the tasks of a run share (a materialised table).
-        "dag": {"dag_id": ""},
-        "task": {"task_id": "shell"},
-        "run_id": "",
     }
 
 

@@ -46,6 +46,8 @@ def test_dates_of_a_run_are_known() -> None:
             "{{ ti.try_number }}",
             "the template word 'ti' is not defined in the shell. These work in every run: run_after",
         ),
+        ("{{ run_id }}", "the template word 'run_id' is not defined in the shell"),
+        ("{{ dag.dag_id }}", "the template word 'dag' is not defined in the shell"),
         ("{% if %}", "this is not a valid Jinja template"),
         ("{{ ''.__class__.__mro__ }}", "cannot be rendered"),
         ("{{ var.value.nothing }}", "the Airflow variable 'nothing' is not defined"),
