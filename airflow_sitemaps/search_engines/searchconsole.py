@@ -199,7 +199,6 @@ def google_token(conn_id: str) -> Callable[[], str]:
     def token() -> str:
         try:
             hook = import_module("airflow.providers.google.common.hooks.base_google").GoogleBaseHook
-            scoped = import_module("google.auth.credentials").with_scopes_if_required
             request = import_module("google.auth.transport.requests").Request
         except ImportError as error:
             raise ConfigurationError(
@@ -208,7 +207,8 @@ def google_token(conn_id: str) -> Callable[[], str]:
             ) from error
         exceptions = import_module("google.auth.exceptions")
         try:
-            credentials = scoped(hook(gcp_conn_id=conn_id).get_credentials(), [WEBMASTERS])
+            credentials = hook(gcp_conn_id=conn_id).get_credentials()  # with the connection's scopes; a user's stay
+            credentials = getattr(credentials, "with_scopes", lambda _: credentials)([WEBMASTERS])
             credentials.refresh(request())
         except (exceptions.DefaultCredentialsError, exceptions.RefreshError) as error:
             kind = NotAcceptedError if getattr(error, "retryable", False) else ConfigurationError

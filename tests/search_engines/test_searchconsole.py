@@ -159,28 +159,35 @@ def test_many_sitemaps_are_submitted_below_the_quota(
 # ---------------------------------------------------------------- the token
 
 
-class Credentials:
-    token: str | None = None
+class UserCredentials:
+    """A user's credentials: their scopes are those of the consent."""
+
+    def __init__(self, scopes: tuple[str, ...] = ("https://www.googleapis.com/auth/cloud-platform",)) -> None:
+        self.scopes = scopes
+        self.token: str | None = None
 
     def refresh(self, request: object) -> None:
-        self.token = TOKEN
+        self.token = f"{TOKEN} for {' '.join(self.scopes)}"
+
+
+class Credentials(UserCredentials):
+    """A service account's credentials, which Airflow's hook returns with the scopes of the connection."""
+
+    def with_scopes(self, scopes: list[str]) -> Credentials:
+        return Credentials(tuple(scopes))
 
 
 @pytest.fixture
 def google(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Replaces the Google provider and google-auth."""
-    seen = SimpleNamespace(conn_ids=[], scopes=[], credentials=Credentials())
+    seen = SimpleNamespace(conn_ids=[], credentials=Credentials())
 
     class Hook:
         def __init__(self, *, gcp_conn_id: str) -> None:
             seen.conn_ids.append(gcp_conn_id)
 
-        def get_credentials(self) -> Credentials:
+        def get_credentials(self) -> UserCredentials:
             return seen.credentials
-
-    def with_scopes_if_required(credentials: Credentials, scopes: list[str]) -> Credentials:
-        seen.scopes.append(scopes)
-        return credentials
 
     class RefreshError(Exception):
         def __init__(self, message: str, retryable: bool = False) -> None:
@@ -195,7 +202,6 @@ def google(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         "airflow.providers.google.common.hooks.base_google": {"GoogleBaseHook": Hook},
         "google": {},
         "google.auth": {},
-        "google.auth.credentials": {"with_scopes_if_required": with_scopes_if_required},
         "google.auth.exceptions": {"DefaultCredentialsError": KeyError, "RefreshError": RefreshError},
         "google.auth.transport": {},
         "google.auth.transport.requests": {"Request": object},
@@ -208,12 +214,22 @@ def google(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return seen
 
 
-def test_the_token_is_of_the_google_connection_and_the_right_scope(google: SimpleNamespace) -> None:
+@pytest.mark.parametrize(
+    ("credentials", "scope"),
+    [
+        (Credentials(), searchconsole.WEBMASTERS),
+        (Credentials((searchconsole.WEBMASTERS,)), searchconsole.WEBMASTERS),
+        (UserCredentials(("a", searchconsole.WEBMASTERS)), f"a {searchconsole.WEBMASTERS}"),
+    ],
+)
+def test_the_token_is_of_the_google_connection_and_the_right_scope(
+    google: SimpleNamespace, credentials: UserCredentials, scope: str
+) -> None:
+    google.credentials = credentials
     token = searchconsole.google_token("search")
     assert google.conn_ids == []
-    assert token() == TOKEN
+    assert token() == f"{TOKEN} for {scope}"
     assert google.conn_ids == ["search"]
-    assert google.scopes == [["https://www.googleapis.com/auth/webmasters"]]
 
 
 @pytest.mark.parametrize(("retryable", "error"), [(False, ConfigurationError), (True, NotAcceptedError)])
@@ -221,7 +237,7 @@ def test_credentials_that_give_no_token(google: SimpleNamespace, retryable: bool
     def refresh(request: object) -> None:
         raise google.RefreshError("invalid_grant", retryable)
 
-    google.credentials.refresh = refresh
+    google.credentials = SimpleNamespace(refresh=refresh)
     with pytest.raises(error, match=r"no Google token for .* from connection 'search'.* invalid_grant"):
         searchconsole.google_token("search")()
 
