@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,6 +10,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.bases.notifier import BaseNotifier
+from asgiref.sync import sync_to_async
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import api_base_url
@@ -91,7 +91,7 @@ class SitemapNotifier(BaseNotifier):
                 try:
                     await notifier
                 except NotImplementedError:  # how Airflow's BaseNotifier says that it has only the synchronous form
-                    await asyncio.to_thread(notifier, own)
+                    await sync_to_async(notifier, thread_sensitive=False)(own)
 
     def message(self, context: Any) -> SitemapMessage | None:
         """Return the message about the run of a context, and log it; None if there is nothing to report."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from airflow.providers.http.notifications import HttpNotifier
 from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk import DAG
 from airflow.sdk.bases.notifier import BaseNotifier
+from asgiref.sync import async_to_sync
 
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapNotifier, SitemapTaskGroup
 from airflow_sitemaps.errors import ConfigurationError
@@ -39,6 +40,18 @@ class Webhook(BaseNotifier):
     async def async_notify(self, context: Any) -> None:
         client = HttpClient(rules=AccessRules(allow_http=True, allow_private=True))
         await asyncio.to_thread(client.send, "POST", self.url, body=self.text.encode())
+
+
+class Synchronous(BaseNotifier):
+    """A notifier without the asynchronous form. Airflow 3.1 reads its connection through the triggerer's event loop."""
+
+    loops: ClassVar[list[Any]] = []
+
+    def notify(self, context: Any) -> None:
+        async def get_connection() -> None:
+            self.loops.append(asyncio.get_running_loop())
+
+        async_to_sync(get_connection)()
 
 
 class Broken(BaseNotifier):
@@ -129,6 +142,16 @@ def test_a_deadline_alert_sends_from_the_triggerer_what_json_can_hold(monkeypatc
         "To do: Check whether the run waits for its data, a pool or a worker.",
         "https://airflow.example/dags/shop/runs/scheduled__1/plugin/sitemap-run",
     ]
+
+
+def test_a_notifier_without_the_asynchronous_form_keeps_the_loop_of_the_triggerer() -> None:
+    async def alert() -> None:
+        Synchronous.loops.append(asyncio.get_running_loop())
+        await SitemapNotifier(Synchronous(), sitemap=URL, context={"deadline": {"deadline_time": "2026-01-02"}})
+
+    asyncio.run(alert())
+    triggerers, own = Synchronous.loops
+    assert own is triggerers
 
 
 @pytest.mark.parametrize(
