@@ -252,7 +252,11 @@ class _Run:
         In the last and smaller chunk of a day these may be single URLs that the engine refuses.
         """
         answer = partial(_answer, self.inspector.session(), self.inspector.sender(), self.meter)
-        answers = list(zip((each for each, _ in chunk), mapped(answer, chunk, "sitemap-inspect"), strict=True))
+        states = list(mapped(answer, chunk, "sitemap-inspect"))
+        for at, (state, (_, site)) in enumerate(zip(states, chunk, strict=True)):  # tried in vain before it was known
+            if isinstance(state, NotAcceptedError) and site in self.meter.used_up:
+                states[at] = UsedUpError(str(state))
+        answers = list(zip((each for each, _ in chunk), states, strict=True))
         errors = [error for _, error in answers if isinstance(error, Exception) and not isinstance(error, UsedUpError)]
         inspected = any(each.inspected for ages in self.rotation.today.sections.values() for each in ages.values())
         is_rest = inspected and len(chunk) < CHUNK

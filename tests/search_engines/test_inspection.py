@@ -328,14 +328,16 @@ def test_the_next_day_goes_on_where_the_engine_ended_the_day(google: Google) -> 
     assert second.inspected == 40
 
 
-def test_refusals_without_a_reason_end_the_day(google: Google) -> None:
-    google.answer = lambda site, url: (429, b"Too many", {}) if len(google.asked) > 50 else None
+@pytest.mark.parametrize("free", [0, 50])
+def test_refusals_without_a_reason_end_the_day(google: Google, free: int) -> None:
+    google.answer = lambda site, url: (429, b"Too many", {}) if len(google.asked) > free else None
 
     sitemap = published(a=400)
-    inspected = google.inspect(sitemap)[-1].sections["a"]["other"].inspected
+    seen = google.inspect(sitemap)[-1].sections["a"]["other"]
     sent = len(google.asked)
 
-    assert inspected <= 50
+    assert seen.inspected <= free
+    assert seen.failed == 0, "their turn is the next day"
     assert sent < 200
     google.inspect(sitemap)
     assert len(google.asked) == sent, "the day has ended"
