@@ -291,6 +291,8 @@ def published(sitemap: Sitemap, sections: Collection[str]) -> tuple[list[TableDi
     states = [None if manifest is None else manifest.sections.get(section.name) for section in selected]
     moments = [None if manifest is None else manifest.recheck_at]
     moments += [shard.recheck_at for state in states if state is not None for shard in state.shards]
+    gone = None if manifest is None else manifest.gone
+    moments += [gone.oldest + sitemap.gone] if gone and gone.oldest and sitemap.gone else []
     digests = [_digest(section, state) for section, state in zip(selected, states, strict=True)]
     return digests, min(filter(None, moments), default=None)
 

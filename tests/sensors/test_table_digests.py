@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps import ChangeLog, ListSource, LocalStore, Section, ShardPolicy, Sitemap, SqlSource
+from airflow_sitemaps import ChangeLog, Guards, ListSource, LocalStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.sources.session import SqlSession
@@ -138,6 +138,19 @@ def test_a_table_is_not_read_while_its_exact_version_stays(shop: Shop, monkeypat
     shop.live.run(CHANGES["changed"])
     assert shop.table().poll("7") == ("7", "")
     assert shop.table().poll("6")[1] != ""
+
+
+def test_gone_urls_that_expire_end_the_wait(shop: Shop, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "gone", base_url=URL)
+    sitemap = Sitemap(store, shop.sitemap.sections, gone=timedelta(days=30), guards=Guards.disabled())
+    build(sitemap)
+    assert published(sitemap, [])[1] is None
+    shop.live.run("DELETE FROM sensed WHERE id = 3")
+    begin = datetime.now(timezone.utc)
+    assert build(sitemap).urls_gone == 1
+    _, recheck_at = published(sitemap, [])
+    assert recheck_at is not None
+    assert timedelta(days=30, seconds=-1) <= recheck_at - begin <= timedelta(days=31)
 
 
 def test_files_that_change_by_age_alone_end_the_wait(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
