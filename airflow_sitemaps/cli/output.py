@@ -47,7 +47,7 @@ def answer_stream() -> Iterator[TextIO]:
     own, sys.stdout = sys.stdout, sys.stderr
     os.dup2(sys.stderr.fileno(), number)
     try:
-        with suppress(BrokenPipeError), os.fdopen(kept, "w", encoding="utf-8", closefd=False) as stream:
+        with suppress(BrokenPipeError), os.fdopen(kept, "w", -1, "utf-8", "backslashreplace", closefd=False) as stream:
             yield stream
     finally:
         sys.stdout = own

@@ -8,13 +8,13 @@ import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airflow_sitemaps.protocol.markup import NAMESPACE
 from tests.cli.test_commands import Shop
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
 S3 = """
@@ -57,6 +57,16 @@ def test_a_warning_has_the_form_of_the_shell(
     said = "first build (1 URL); there is no earlier one to compare it with"
     assert [line for line in lines if re.fullmatch(rf"\d\d:\d\d:\d\d WARNING section pages: {re.escape(said)}", line)]
     assert not [line for line in lines if "airflow_sitemaps." in line], "Airflow's form names the logger"
+
+
+def test_a_file_whose_name_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/caf\xe9.xml"
+    Path(os.fsdecode(name)).write_text(f'<urlset xmlns="{NAMESPACE}"><url><loc>/</loc></url></urlset>')
+    for option in ("--json", "--verbose"):
+        command = [sys.executable, "-W", "ignore", "-m", "airflow_sitemaps.cli", "verify", name, option]
+        done = subprocess.run(command, capture_output=True, check=False)
+        assert b"caf\\udce9.xml" in done.stdout
+        assert b"UnicodeEncodeError" not in done.stdout + done.stderr
 
 
 def test_a_reader_that_wants_no_more_is_no_error() -> None:
