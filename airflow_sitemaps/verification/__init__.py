@@ -344,7 +344,9 @@ def served_faults(
         elif body:
             entries = read(body).entries
             urls += [entry.loc for entry in draw.sample(entries, min(URLS_READ, len(entries)))]
-    return faults + _robots_faults(fetcher, urls, [manifest.base_url + index.name for index in manifest.indexes])
+    faults += _robots_faults(fetcher, urls, [manifest.base_url + index.name for index in manifest.indexes])
+    again = faults and StateRepository(store.open().state).manifest() != manifest  # a run published meanwhile
+    return served_faults(store, fetcher, now, settled=settled, draw=draw) if again else faults
 
 
 def _served_body(fetcher: Fetcher, url: str, xml_hash: str) -> tuple[str, bytes]:

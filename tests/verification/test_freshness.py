@@ -179,6 +179,20 @@ def test_a_shard_that_has_just_changed_may_be_served_from_a_cache() -> None:
     assert len(faults(world, cache)) == 3
 
 
+def test_a_run_that_publishes_meanwhile_is_no_fault() -> None:
+    world, cache = settled_world()
+    get = cache.get
+
+    def publish_first(url: str) -> Fetched:
+        if len(world.rows) == 30:
+            world.rows[:] = [row(n, lastmod=world.clock.now()) for n in range(31)]
+            world.build()
+        return get(url)
+
+    cache.get = publish_first  # type: ignore[method-assign]
+    assert faults(world, cache) == []
+
+
 def test_a_shard_that_is_not_promoted_yet_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     world, cache = settled_world()
     manifest = StateRepository(world.sitemap().store.open().state).published()
