@@ -150,10 +150,10 @@ def _baseline(state: StateRepository, last: int | None, backfill: bool) -> int |
     if last == current:
         return last
     if last > current or state.generation(last) is None:
-        log.warning(
-            "generation %d, the last one announced, is no longer kept; only the changes of the last run are sent", last
-        )
-        return None
+        kept = current == 1 or state.generation(current - 1) is not None
+        sent = "only the changes of the last run are sent" if kept else "nothing is sent; set history= to 2 or more"
+        log.warning("generation %d, the last one announced, is no longer kept; %s", last, sent)
+        return None if kept else current
     return last
 
 

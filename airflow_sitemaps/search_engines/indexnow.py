@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError, HttpClient
+from airflow_sitemaps.protocol.loc import normalise
 from airflow_sitemaps.web_services import Sender, Service, client_for, is_transient, password_and_extra
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,9 @@ class IndexNow:
         for name, url in (("key_location", self.key_location), ("endpoint", self.endpoint)):
             if url is not None and not (isinstance(url, str) and _site(url)):
                 raise ConfigurationError(f"IndexNow: {name} is not an absolute http or https URL")
+        if self.key_location is not None:  # its folder is compared with URLs, which are in normal form
+            location = normalise(self.key_location, origin="").loc or self.key_location
+            object.__setattr__(self, "key_location", location)
 
     @property
     def folder(self) -> str | None:

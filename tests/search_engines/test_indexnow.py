@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import FetchError
+from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import last_announced, record_announced
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.search_engines.announcer import ChangeScope, announce
@@ -244,7 +245,8 @@ def test_urls_that_the_key_does_not_cover_are_left_out(world: World, engine: Sit
     world.rows.append(row(21))
     world.build()
 
-    done = announce(world.sitemap(), site_of(engine, key_location=f"{BASE}p/{KEY}.txt"), None, loopback)
+    place = f"{BASE}p/{KEY}.txt".replace("https://www.", "https://WWW.").replace(".com/", ".com:443/")
+    done = announce(world.sitemap(), site_of(engine, key_location=place), None, loopback)
 
     assert (done.urls, done.outside, urls_told(engine)) == (1, 1, ["p/21"])
 
@@ -258,6 +260,19 @@ def test_keys_of_two_folders_are_announced_apart(world: World, engine: Site, loo
         assert announce(world.sitemap(), site, None, loopback).urls == 1
         assert announce(world.sitemap(), site, None, loopback).urls == 0
     assert urls_told(engine) == ["p/21", "other/20"]
+
+
+def test_without_an_earlier_generation_nothing_is_sent(
+    engine: Site, loopback: HttpClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World([row(n) for n in range(12)])
+    for number in (20, 21, 22):
+        world.rows.append(row(number))
+        sitemap = replace(world.sitemap(), history=1)
+        build(sitemap, clock=world.clock)
+        assert announce(sitemap, site_of(engine), None, loopback).urls == 0
+    assert engine.asked == []
+    assert "generation 2, the last one announced, is no longer kept; nothing is sent" in caplog.text
 
 
 def test_a_mark_that_is_damaged_or_of_another_store_costs_only_the_last_changes(
