@@ -213,6 +213,19 @@ def test_names_that_cannot_collide_are_accepted() -> None:
     sitemap("sitemap", index_name="sitemap.xml.gz", feeds=("atom", "rss", "mrss"), stylesheet=True)
 
 
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("https://WWW.Example.com", BASE),
+        ("HTTPS://www.example.com:443/Maps/", f"{BASE}Maps/"),
+        ("http://shop.example:080/", "http://shop.example/"),
+        ("http://shop.example:8080", "http://shop.example:8080/"),
+    ],
+)
+def test_an_address_is_written_as_urls_are(given: str, written: str) -> None:
+    assert MemoryStore(base_url=given).base_url == written
+
+
 def test_the_presets_of_guards_are_ordered_and_are_those_of_the_documentation() -> None:
     names = ["max_shrink", "max_growth", "max_churn", "max_dropped", "max_shrink_total"]
     presets = [Guards.strict(), Guards(), Guards.loose()]

@@ -21,6 +21,7 @@ from airflow_sitemaps.ports import (
     Store,
     is_revalidated,
 )
+from airflow_sitemaps.protocol.loc import normalise
 
 MAX_KEY_BYTES: Final = 1024
 """Longest key of S3, Google Cloud Storage and Azure in UTF-8 bytes, including its prefix."""
@@ -199,7 +200,9 @@ def checked_base_url(base_url: str, *, where: str) -> str:
         raise ConfigurationError(
             f"{where}: base_url={base_url!r} holds a space or control character: percent-encode it"
         )
-    return base_url if base_url.endswith("/") else base_url + "/"
+    folder = base_url if base_url.endswith("/") else base_url + "/"
+    reading = normalise(folder, origin="")  # lower case, without the scheme's own port
+    return folder if reading.faults or reading.loc is None else reading.loc
 
 
 def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
