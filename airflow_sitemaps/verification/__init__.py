@@ -110,7 +110,7 @@ def _candidate_keys(url: str, base_url: str | None = None) -> list[str]:
         candidates = [unquote(url[len(base_url) :].partition("?")[0])]
     elif "://" in url:
         try:
-            parts = unquote(urlsplit(url).path).lstrip("/").split("/")
+            parts = unquote(urlsplit(url).path, errors="surrogateescape").lstrip("/").split("/")
         except ValueError:
             return []
         candidates = ["/".join(parts[start:]) for start in range(len(parts))]

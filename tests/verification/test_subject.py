@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.ports import Create, Overwrite
 from airflow_sitemaps.protocol import gzip
+from airflow_sitemaps.protocol.markup import NAMESPACE
 from airflow_sitemaps.stores import azure
 from airflow_sitemaps.testing import MemorySourceConfig
 from airflow_sitemaps.verification import of_address, of_sitemap
@@ -172,6 +174,15 @@ def test_every_kind_is_sound_from_a_folder(tmp_path: Path) -> None:
         against = ours.verify(replace(ours.options, sample=1), web=client)
         assert against.sampled == 1
         assert "robots-index" not in rules(against)
+
+
+def test_a_listed_file_whose_name_is_not_utf_8_is_read(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.xml")).write_text(
+        f'<urlset xmlns="{NAMESPACE}"><url><loc>{BASE}1</loc></url></urlset>'
+    )
+    entry = f"<sitemap><loc>{BASE}caf%E9.xml</loc></sitemap>"
+    (tmp_path / "sitemap.xml").write_text(f'<sitemapindex xmlns="{NAMESPACE}">{entry}</sitemapindex>')
+    assert of_address(str(tmp_path)).verify().failures == ()
 
 
 def test_robots_txt_is_asked_for_only_with_pages() -> None:
