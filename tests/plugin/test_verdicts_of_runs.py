@@ -328,6 +328,7 @@ def test_a_dag_whose_file_is_broken_is_no_orphan(admin: Client, session: Session
     [
         ("success", {"files": 3}, "Healthy", "success", True),
         ("failed", {"files": 3, "errors": 1}, "Published files are invalid", "failed", False),
+        ("success", {"files": 3, "errors": 1}, "Published files are invalid", "success", False),
     ],
 )
 def test_runs_that_skip_the_verification_do_not_hide_it(

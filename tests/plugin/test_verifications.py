@@ -78,6 +78,13 @@ def test_what_is_invalid_is_said_with_its_address() -> None:
     assert "clear" not in problem.next_step
 
 
+def test_a_verification_that_is_marked_as_success_stays_invalid() -> None:
+    found = snapshot(task("success"), facts(failed(1)))
+
+    assert [problem.kind for problem in problems(found)] == ["invalid"]
+    assert verdict_of(found, warned=False).reason == "Published files are invalid"
+
+
 @pytest.mark.parametrize(
     ("later", "severity", "check"), [("published", "warning", "invalid_before"), ("unchanged", "error", "invalid")]
 )

@@ -74,7 +74,7 @@ class VerificationRun(ForeignModel):
     @property
     def broken(self) -> bool:
         """Whether the verification reported a broken rule of the protocol, or files that differ from the manifest."""
-        return self.state == "failed" and self.errors > 0
+        return self.errors > 0  # whatever the task is marked as
 
     def is_of(self, published_at: datetime) -> bool:
         """Return whether the verification read what was published at a given time, or later."""

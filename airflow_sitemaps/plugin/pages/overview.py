@@ -266,6 +266,7 @@ def _overview(known: _Known, loaded: _Loaded) -> Overview:
     sections = section_facts(history, age)
     read = [section.read_at for section in sections if section.published and section.read_at is not None]
     checks = [task for key in known.tasks.verify for task in loaded.checks.get(key, ())]
+    sound = [task for task in checks if (found := loaded.verification(task)) and not found.broken]
     last = max(results, key=lambda outcome: outcome.at, default=None)
     snapshot = Snapshot(
         summaries=summaries[-RUNS_IN_LINE:],
@@ -277,7 +278,7 @@ def _overview(known: _Known, loaded: _Loaded) -> Overview:
         sections=sections,
         activity=activity,
         verification=loaded.verification(newest_ended(checks)),
-        passed=loaded.verification(newest_ended(checks, passed=True)),
+        passed=loaded.verification(newest_ended(sound, passed=True)),
         rollback_failed=_rollback_failed(known.tasks, summaries, loaded),
         misnamed=last if last is not None and last.is_misnamed else None,
         live=known.live,

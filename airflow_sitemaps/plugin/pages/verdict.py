@@ -283,10 +283,10 @@ def check_of(snapshot: Snapshot) -> Check:
     verification, changed_at = snapshot.verification, snapshot.changed_at
     if verification is None:
         return "none"
-    if verification.state != "success":
-        if not verification.broken:
-            return "incomplete"
+    if verification.broken:
         return "invalid" if changed_at is None or verification.is_of(changed_at) else "invalid_before"
+    if verification.state != "success":
+        return "incomplete"
     lasts = UNCHANGED_LASTS if changed_at is None or verification.is_of(changed_at) else CHANGED_LASTS
     is_recent = verification.end is not None and snapshot.now - verification.end <= lasts
     return "passed" if is_recent else "outdated"
