@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 class AnnouncingOperator(SitemapOperator):
     """A task that informs a service of the published generation: it skips what the service knows, sends, and records it."""
 
+    follows = True
+
     def __init__(
         self, *, sitemap: Sitemap, http: HttpClient | None = None, skip_unchanged: bool = False, **kwargs: Any
     ) -> None:

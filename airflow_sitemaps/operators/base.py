@@ -50,6 +50,8 @@ class SitemapOperator(BaseOperator):
     """Whether the task can do without a sitemap."""
     publishes: ClassVar[bool] = False
     """Whether the task is part of a run that publishes, so that the metrics count its failure as one of the run."""
+    follows: ClassVar[bool] = False
+    """Whether the task works on what is published. The sitemap's asset is its inlet, by which the pages find it."""
 
     def __init__(self, *, sitemap: Sitemap, **kwargs: Any) -> None:
         from airflow_sitemaps.sitemap import Sitemap
@@ -58,6 +60,8 @@ class SitemapOperator(BaseOperator):
         if not (self.takes_urls and sitemap is None):
             setting_checks.instance(f"{type(self).__name__}({self.task_id!r})", "sitemap", sitemap, Sitemap)
         self.sitemap = sitemap
+        if self.follows and sitemap is not None and sitemap.asset not in self.inlets:
+            self.add_inlets([sitemap.asset])
 
     @property
     def task_type(self) -> str:

@@ -37,6 +37,7 @@ class InspectingOperator(SitemapOperator):
     """What a bound is about: ``indexed`` or ``crawled``. The bound is ``min_`` and this word."""
 
     advice: ClassVar[str]
+    follows = True
 
     def __init__(
         self,
@@ -270,6 +271,8 @@ class SitemapFetchesOperator(SitemapOperator):
     Raises:
         ConfigurationError: ``days`` is below 1, or two crawlers have one name, or there is none.
     """
+
+    follows = True
 
     def __init__(
         self,

@@ -40,6 +40,7 @@ class SitemapVerifyOperator(SitemapOperator):
     """
 
     template_fields: Sequence[str] = ("sample",)
+    follows = True
 
     def __init__(
         self,

@@ -16,9 +16,11 @@ from airflow.sdk import DAG, Asset, Param, TaskGroup
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.operators.announcements import IndexNowOperator, SitemapPingOperator
 from airflow_sitemaps.operators.decisions import Approval
 from airflow_sitemaps.operators.plan import SitemapPlanOperator
 from airflow_sitemaps.operators.publish import SitemapPublishOperator, SitemapRollbackOperator
+from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import ConcurrentRunsWarning, SitemapTaskGroup
@@ -220,3 +222,12 @@ def test_the_publisher_has_outlets_as_any_task_of_airflow() -> None:
     for number in range(4):
         expected = [sitemap.asset] if number == 0 else [other, sitemap.asset]
         assert dag.get_task(f"p{number}").outlets == dag.get_task(f"r{number}").outlets == expected
+
+
+def test_a_task_that_works_on_what_is_published_has_its_asset_as_an_inlet_once() -> None:
+    other, sitemap = Asset("other"), a_sitemap()
+    ping = SitemapPingOperator(task_id="ping", sitemap=sitemap, url="https://cdn.example/{sitemap}", inlets=other)
+    verify = SitemapVerifyOperator(task_id="verify", sitemap=sitemap, inlets=[sitemap.asset])
+
+    assert (ping.inlets, verify.inlets, verify.outlets) == ([other, sitemap.asset], [sitemap.asset], [])
+    assert IndexNowOperator(task_id="urls", urls=["https://shop.example/1"]).inlets == []

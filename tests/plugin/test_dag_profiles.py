@@ -86,7 +86,7 @@ def test_two_sitemaps_of_one_dag_keep_their_tasks_apart(session: Session, tmp_pa
     with DAG("pair", schedule=None, max_active_runs=1) as dag:
         for name, sitemap in (("one", first), ("two", second)):
             SitemapTaskGroup(name, sitemap)
-            SitemapVerifyOperator(task_id=f"verify_{name}", sitemap=sitemap, inlets=[sitemap.asset])
+            SitemapVerifyOperator(task_id=f"verify_{name}", sitemap=sitemap)
     sync(dag)
 
     assets = [asset_by_uri(session, str(sitemap.asset.uri)) for sitemap in (first, second)]

@@ -33,8 +33,7 @@ ADD_ROLLBACK: Final = (
     "and the param generation."
 )
 ADD_VERIFY: Final = (
-    "To verify from this page, add a separate DAG with "
-    'SitemapVerifyOperator(task_id="verify", sitemap=sitemap, inlets=[sitemap.asset]).'
+    'To verify from this page, add a separate DAG with SitemapVerifyOperator(task_id="verify", sitemap=sitemap).'
 )
 ORPHANED: Final = "No DAG publishes this sitemap."
 
