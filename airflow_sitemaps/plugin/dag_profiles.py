@@ -36,6 +36,7 @@ KINDS: Final[Mapping[str, str]] = {
     "SitemapWriteOperator": "write",
     "SitemapPublishOperator": "publish",
     "SitemapRollbackOperator": "rollback",
+    "SitemapAnswerOperator": "answer",
     "SitemapVerifyOperator": "verify",
     "SitemapFreshnessOperator": "freshness",
     "IndexNowOperator": "indexnow",
@@ -268,6 +269,7 @@ class AssetTasks:
 
     publish: Sequence[TaskKey] = ()
     rollback: Sequence[TaskKey] = ()
+    answer: Sequence[TaskKey] = ()
     verify: Sequence[TaskKey] = ()
     announce: Sequence[tuple[str, str, str]] = ()
     dags: Collection[str] = field(default_factory=frozenset)
@@ -341,6 +343,7 @@ def _tasks_of(
     return AssetTasks(
         publish=publish,
         rollback=sorted(key for key, kind in kinds.items() if kind == "rollback"),
+        answer=[key for key, kind in kinds.items() if kind == "answer"],
         verify=[(dag_id, task.task_id) for dag_id, task in following if task.kind == "verify"],
         announce=[(dag_id, task.task_id, task.kind) for dag_id, task in following if task.kind in ANNOUNCING],
         dags=frozenset(references.dags(asset.id) & set(readable)),

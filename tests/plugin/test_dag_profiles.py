@@ -20,10 +20,11 @@ from airflow_sitemaps.operators.announcements import (
     SearchConsoleSubmitOperator,
     SitemapPingOperator,
 )
+from airflow_sitemaps.operators.decisions import Approval
 from airflow_sitemaps.operators.publish import SitemapPublishOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.plugin.dag_profiles import asset_tasks, profile_of
-from airflow_sitemaps.plugin.dag_runs import PUBLISHES, RUNS_AT_ONCE, newest_ended
+from airflow_sitemaps.plugin.dag_runs import PUBLISHES, RUNS_AT_ONCE, newest_ended, sitemap_tasks
 from airflow_sitemaps.plugin.events import asset_by_uri
 from airflow_sitemaps.plugin.pages.announcements import MAX_RUNS, RETURNED
 from airflow_sitemaps.sitemap import Section, Sitemap
@@ -94,6 +95,24 @@ def test_two_sitemaps_of_one_dag_keep_their_tasks_apart(session: Session, tmp_pa
 
     assert [tasks.publish for tasks in found.values()] == [[("pair", "one.publish")], [("pair", "two.publish")]]
     assert [tasks.verify for tasks in found.values()] == [[("pair", "verify_one")], [("pair", "verify_two")]]
+
+
+def test_the_task_that_publishes_an_answer_is_known(session: Session, tmp_path: Path) -> None:
+    sitemap = sitemap_at(tmp_path, "asked")
+    with DAG("asked", schedule=None, max_active_runs=1) as dag:
+        group = SitemapTaskGroup("sitemap", sitemap, approval=Approval())
+    sync(dag)
+    sync(group.decisions)
+    decisions = group.decisions.dag_id
+
+    asset = asset_by_uri(session, str(sitemap.asset.uri))
+    assert asset is not None
+    tasks = asset_tasks(session, [asset], {"asked", decisions})[asset.id]
+    assert (tasks.publish, tasks.answer) == ([("asked", "sitemap.publish")], [(decisions, "publish")])
+    add_run(session, decisions, Ran(1, publish=None, plan=None), NOW)
+    add_task(session, decisions, "run-1", "publish", "SitemapAnswerOperator", "success", NOW, NOW)
+    session.commit()
+    assert "answer" in {task.kind for task in sitemap_tasks(session, [(decisions, "run-1")])}
 
 
 def test_a_task_of_a_subclass_counts_as_one_of_its_operator(session: Session, tmp_path: Path) -> None:

@@ -209,7 +209,7 @@ def _store(asset: AssetName, event: Event | None) -> StoreFacts:
 def _load(session: Session, evidence: Sequence[_Known], now: datetime, *, split: Collection[str]) -> _Loaded:
     tasks = [each.tasks for each in evidence]
     publishing = {dag_id for each in tasks for dag_id in each.publishers}
-    others = {dag_id for each in tasks for dag_id, _ in (*each.rollback, *each.verify)}
+    others = {dag_id for each in tasks for dag_id, _ in (*each.rollback, *each.answer, *each.verify)}
     runs = dag_runs.recent_runs(session, publishing | others, outcomes.RECENT)
     more = set(_unpublished(session, evidence, publishing))
     if split:
@@ -330,7 +330,7 @@ def _is_changed_outside(known: _Known, loaded: _Loaded) -> bool:
         return False
     spans = [
         (start, run.end)
-        for run, _ in loaded.recent.of_tasks([*known.tasks.publish, *known.tasks.rollback])
+        for run, _ in loaded.recent.of_tasks([*known.tasks.publish, *known.tasks.rollback, *known.tasks.answer])
         if (start := run.cleared_after or run.start) is not None
     ]
     return not any(start <= live.committed_at and (not end or live.committed_at <= end) for start, end in spans)
