@@ -123,7 +123,8 @@ def run_table(
     # A page ends after all tasks of a run: the next one begins with an earlier run.
     shown = [each for each in runs if each[0].number >= runs[:limit][-1][0].number]
     history = events.history(session, [overview.asset.id], dags=readable, limit=events.MAX_HISTORY)[overview.asset.id]
-    earlier = {(now.dag_id, now.run_id): was.urls for was, now in itertools.pairwise(history)}
+    pairs = [(was, (now.dag_id, now.run_id)) for was, now in itertools.pairwise(history)]
+    earlier = {key: was.urls for was, key in pairs if key != (was.dag_id, was.run_id)}  # a run may publish twice
     summaries = {(summary.dag_id, summary.run_id): summary for summary in history}
     by_dag: dict[str, list[RunState]] = {}
     for run, _, _ in shown:
@@ -331,7 +332,7 @@ def progress(
             RunReport(
                 **attributes(e.summary, "group_id", "at"), report=e.report, issues=issues_of(e.report, e.settings)
             )
-            for e in events
+            for e in reversed(events)  # the last try first
         ],
     )
 
