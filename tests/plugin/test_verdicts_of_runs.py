@@ -265,6 +265,24 @@ def test_a_sitemap_that_a_dag_publishes_cannot_be_archived(admin: Client, sessio
     assert admin.post("api/archive", {"asset": URI, "archived": True}).status_code == 409
 
 
+def test_a_section_that_was_retired_makes_no_sitemap_late(admin: Client, session: Session) -> None:
+    """The report of the run that removes it still names it."""
+    asset = add_asset(session, URI, "shop")
+    session.get_one(AssetModel, asset).extra = {"freshness_s": 36 * 3_600}
+    kept, gone = SectionReport(shards=ShardCounts(total=1)), SectionReport(shards=ShardCounts(removed=1))
+    for number, (hours, old, planned) in enumerate(((40, kept, ("a", "old")), (16, gone, ("a",))), 1):
+        at = NOW - timedelta(hours=hours)
+        made = replace(report(number, at=at), sections={"a": kept, "old": old}, planned=planned)
+        add_event(session, asset, "shop", extra(made), at, run=f"run-{number}")
+        add_run(session, "shop", Ran(number), at - timedelta(minutes=1), minutes=1)
+    session.commit()
+
+    page = shown(admin)
+
+    assert [section["name"] for section in page["sections"]] == ["a"]
+    assert kinds(page) == []
+
+
 def broken_file(session: Session, dag_id: str, error: str | None, file: str = "broken.py") -> None:
     """What Airflow's DAG processor leaves of a DAG whose file fails to import, or was removed after it had failed."""
     dag = session.get_one(DagModel, dag_id)

@@ -321,7 +321,8 @@ class RunHistory:
 
 def section_facts(history: RunHistory, age: Callable[[datetime | None], DataAge]) -> list[SectionSnapshot]:
     """Return what is known of each section: of published ones, then of those that no run has published yet."""
-    published = list(history.report.sections)
+    parts = history.report.sections.items()  # without those that the run removed
+    published = [n for n, part in parts if part.shards.total or not part.shards.removed or n in history.report.planned]
     if history.live is not None:
         live = history.live.sections
         published = [name for name in dict.fromkeys((*published, *live)) if name in live]
