@@ -265,6 +265,19 @@ def test_a_sitemap_that_a_dag_publishes_cannot_be_archived(admin: Client, sessio
     assert admin.post("api/archive", {"asset": URI, "archived": True}).status_code == 409
 
 
+def test_a_sitemap_that_a_dag_still_verifies_cannot_be_archived(admin: Client, session: Session) -> None:
+    """Airflow writes the asset's ``extra`` again at each parse of that DAG."""
+    asset = published(session)
+    orphan(session, "removed")
+    add_dag(session, "checks")
+    session.add(TaskInletAssetReference(asset_id=asset, dag_id="checks", task_id="verify"))
+    session.commit()
+
+    refused = admin.post("api/archive", {"asset": URI, "archived": True})
+
+    assert (refused.status_code, refused.json()["detail"].endswith("the DAGs that name it, checks.")) == (409, True)
+
+
 def test_a_section_that_was_retired_makes_no_sitemap_late(admin: Client, session: Session) -> None:
     """The report of the run that removes it still names it."""
     asset = add_asset(session, URI, "shop")
