@@ -216,6 +216,11 @@ def assets_of_dag(session: Session, dag_id: str, *, inlets_of: Collection[str] =
     """Return the assets that a DAG's tasks declare as outlets, and those that the tasks ``inlets_of`` declare as inlets."""
     outlet, inlet = TaskOutletAssetReference, TaskInletAssetReference
     declared = set(session.scalars(select(outlet.asset_id).where(outlet.dag_id == dag_id)))
+    from airflow_sitemaps.plugin.dag_profiles import unimportable  # which needs this module
+
+    broken = [task for dag in unimportable(session) if dag.dag_id == dag_id for task in dag.tasks]
+    uris = {uri for task in broken for uri in (*task.outlets, *(task.inlets if task.task_id in inlets_of else ()))}
+    declared |= set(session.scalars(select(AssetModel.id).where(AssetModel.uri.in_(uris)))) if uris else set()
     if inlets_of:
         chosen = (inlet.dag_id == dag_id) & inlet.task_id.in_(list(inlets_of))
         declared |= set(session.scalars(select(inlet.asset_id).where(chosen)))

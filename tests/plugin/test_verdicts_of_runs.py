@@ -349,6 +349,7 @@ def test_a_dag_whose_file_is_broken_is_no_orphan(admin: Client, session: Session
     page = shown(admin, uri)
     assert (page["state"], page["reason"]) == ("failing", "The DAG's file cannot be imported")
     assert [each["dag_id"] for each in page["dags"]] == ["broken"]
+    assert [each["asset"] for each in admin.get("api/dags/broken/sitemaps").json()["sitemaps"]] == [uri]
 
     broken_file(session, "broken", None)
     assert line(admin)["reason"] == "Orphaned: no DAG that you may see publishes it"
