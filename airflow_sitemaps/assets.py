@@ -108,9 +108,11 @@ def fits(extra: Mapping[str, Any]) -> bool:
 
 def _shorten(extra: dict[str, Any], report: dict[str, Any]) -> None:
     """Shorten long lists, then drop sections, those without dropped rows and with the fewest rows read first."""
-    for name in ("warnings", "refusals", "index_urls"):
+    for name in ("warnings", "refusals", "index_urls", "robots_urls"):
         report[name] = report[name][:20]
     sections = report["sections"]
+    if {*sections} <= {*report["planned"]}:
+        report["planned"] = []  # none named: all of them
     by_change = sorted(sections, key=lambda name: (bool(sections[name]["rows_dropped"]), sections[name]["rows_read"]))
     left_out = 0
     while by_change and not fits({**extra, "sections_left_out": left_out}):

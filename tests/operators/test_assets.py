@@ -102,6 +102,19 @@ def test_a_huge_one_keeps_the_sections_that_changed_most() -> None:
     assert extra["report"]["urls"] == sum(range(2_000)), "the sums are of all sections"
 
 
+@pytest.mark.parametrize(("without", "named"), [((), 0), (("section-7",), 299)])
+def test_a_huge_one_names_no_planned_sections_if_all_were(without: tuple[str, ...], named: int) -> None:
+    """The pages read at most 1,000 names, and none as all."""
+    large = a_report(300)
+    planned = tuple(name for name in large.sections if name not in without)
+
+    extra = event_extra(replace(large, planned=planned, robots_urls=("https://acme.com/" * 9,) * 300), store=STORE)
+
+    assert fits(extra)
+    assert len(extra["report"]["planned"]) == named
+    assert len(extra["report"]["sections"]) > 40
+
+
 def test_a_huge_one_keeps_the_sections_with_rows_left_out() -> None:
     """The page and alerts judge them."""
     large = a_report(2_000)
