@@ -21,6 +21,7 @@ from airflow_sitemaps.plugin.readings import StrictModel, attributes
 from airflow_sitemaps.plugin.shard_map import live_map
 from airflow_sitemaps.plugin.state_reader import WAIT_S, StateFile, StateReader, StateUnavailableError
 from airflow_sitemaps.ports import ObjectStore
+from airflow_sitemaps.protocol.loc import normalise
 from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
 
 MAX_SITEMAPS: Final = 5
@@ -68,7 +69,8 @@ async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *,
     host = _host_of(url)
     if everywhere and not host:
         return UrlSearches(results=[], note=NO_HOST)
-    chosen = [sitemap for sitemap in published if not everywhere or host in sitemap.hosts]
+    chosen = [s for s in published if not everywhere or host in s.hosts or (s.event and s.event.sections_left_out)]
+    chosen.sort(key=lambda sitemap: host not in sitemap.hosts)  # the hosts of sections that were left out are not known
     if not chosen:
         return UrlSearches(results=[], note="No published sitemap serves this host." if everywhere else NOTHING)
     results, notes = [], []
@@ -86,7 +88,7 @@ async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *,
         except StateUnavailableError as e:
             notes.append(str(e))
     if len(chosen) > MAX_SITEMAPS:
-        notes.append(f"{len(chosen) - MAX_SITEMAPS:,} further sitemaps serve this host; search on their pages.")
+        notes.append(f"{len(chosen) - MAX_SITEMAPS:,} further sitemaps may serve this host; search on their pages.")
     return UrlSearches(results=results, note=" ".join(notes))
 
 
@@ -96,7 +98,7 @@ NO_HOST: Final = "Give the whole URL, such as https://www.example.com/p/42, or s
 
 def _host_of(url: str) -> str:
     try:
-        return urlsplit(url.strip()).hostname or ""
+        return urlsplit(normalise(url.strip(), origin="").loc or url.strip()).hostname or ""
     except ValueError:
         return ""
 

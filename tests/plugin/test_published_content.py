@@ -306,6 +306,29 @@ def test_the_list_finds_urls_on_the_further_hosts_of_sections(
     assert found["listed"]
 
 
+def test_hosts_that_an_event_leaves_out_or_that_are_in_unicode_are_searched(
+    admin: Client, session: Session, tmp_path: Path
+) -> None:
+    store = LocalStore(tmp_path / "many", base_url="https://xn--bcher-kva.example/")
+    bases = [f"https://shop{n:03d}.example/" for n in range(150)]
+    sitemap = Sitemap(
+        store,
+        [
+            Section(f"s{n:03d}", MemorySourceConfig([{"id": n, "loc": f"{base}1"}]), path=f"s{n:03d}/", base_url=base)
+            for n, base in enumerate(bases)
+        ],
+    )
+    made = event_extra(build(sitemap), store=store_facts(store, store.open()), settings=section_settings(sitemap))
+    add_event(session, add_asset(session, str(sitemap.asset.uri), "many"), "many", made, NOW)
+    session.commit()
+
+    assert made["sections_left_out"] > 0
+    lost = next(n for n in range(150) if f"s{n:03d}" not in made["report"]["sections"])
+    (found,) = admin.get("api/find", url=f"{bases[lost]}1").json()["results"]
+    assert found["listed"]
+    assert len(admin.get("api/find", url="https://bücher.example/1").json()["results"]) == 1
+
+
 def test_what_cannot_be_listed_is_said(admin: Client, published: str) -> None:
     found = admin.get("api/find", asset=published, url="javascript:alert(1)").json()
 
