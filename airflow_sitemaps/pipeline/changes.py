@@ -136,9 +136,12 @@ def ages(state: StateRepository, before: Manifest, after: Manifest, urls: Sequen
     return by_url
 
 
-def compare(state: StateRepository, old: Manifest, new: Manifest, *, most: int) -> Changes:
-    """Compare two manifests whose bodies the state area holds. ``new`` may be the earlier one."""
-    return _Comparison(state, old, new, most).changes()
+def compare(state: StateRepository, old: Manifest, new: Manifest, *, most: int, at_once: int | None = None) -> Changes:
+    """Compare two manifests whose bodies the state area holds. ``new`` may be the earlier one.
+
+    ``at_once`` limits the URLs of the files between two common boundaries: after a change of key, the whole section.
+    """
+    return _Comparison(state, old, new, most, at_once).changes()
 
 
 def kept_manifest(state: StateRepository, current: Manifest, number: int) -> Manifest:
@@ -153,11 +156,13 @@ def kept_manifest(state: StateRepository, current: Manifest, number: int) -> Man
 class _Comparison:
     """Collector of differences: the earlier and the present fingerprint of each entry that differs."""
 
-    def __init__(self, state: StateRepository, old: Manifest | None, new: Manifest, most: int) -> None:
+    def __init__(
+        self, state: StateRepository, old: Manifest | None, new: Manifest, most: int, at_once: int | None = None
+    ) -> None:
         self._state = state
         self._sections = dict(old.sections) if old is not None else {}, new.sections
         self._generations = old.generation if old is not None else 0, new.generation
-        self._most = most
+        self._most, self._at_once = most, at_once
         self._gone: dict[bytes, bytes] = {}
         self._come: dict[bytes, bytes] = {}
         self._changed: dict[bytes, str] = {}
@@ -225,6 +230,7 @@ class _Comparison:
         contents: dict[bytes, bytes] = {}
         for entries in mapped(self._entries, list(files), "sitemap-changes"):
             contents.update(entries)
+            self._check(self._most + 1 if self._at_once and len(contents) > self._at_once else 0)
         return contents
 
     def _entries(self, file: PublicFile) -> dict[bytes, bytes]:

@@ -291,6 +291,6 @@ def _changes(
 
 def _compare(area: ObjectStore, compared: Compared) -> Changes:
     try:
-        return compare(StateRepository(area), compared.before, compared.after, most=MAX_URLS)
+        return compare(StateRepository(area), compared.before, compared.after, most=MAX_URLS, at_once=2 * MAX_URLS)
     except StoreContentError as e:
         raise StateUnavailableError(str(e)) from e

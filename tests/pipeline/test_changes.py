@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, StoreContentError
 from airflow_sitemaps.pipeline import build, stages
-from airflow_sitemaps.pipeline.changes import TooManyChangesError, changes
+from airflow_sitemaps.pipeline.changes import TooManyChangesError, changes, compare
 from airflow_sitemaps.pipeline.concurrency import inline
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
@@ -119,6 +119,19 @@ def test_too_many_changes_are_refused_before_all_are_held(world):
     with pytest.raises(TooManyChangesError, match=r"more than 11 URLs .* from generation 1 to 2") as raised:
         changes(world.sitemap(), most=11)
     assert (raised.value.since, raised.value.generation) == (1, 2)
+
+
+def test_the_files_between_two_boundaries_are_limited_although_their_urls_are_the_same(world):
+    """A change of key leaves a section no boundary but the first."""
+    world.build()
+    for each in world.rows:
+        each["id"] = 5_000 - each["id"]
+    world.build()
+    state = StateRepository(world.sitemap().store.open().state)
+    old, new = state.generation(1), state.manifest()
+    assert len(compare(state, old, new, most=12, at_once=12).changed) == 0
+    with pytest.raises(TooManyChangesError):
+        compare(state, old, new, most=12, at_once=11)
 
 
 def test_a_body_that_is_gone_is_named(world):
