@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, XComNotFound, api_base_url
-from airflow_sitemaps.errors import ConfigurationError, GuardError
+from airflow_sitemaps.errors import ConfigurationError, GuardError, SitemapError, TransientError
 from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures
 from airflow_sitemaps.operators.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink, comparison_page
 
@@ -28,7 +29,7 @@ LABEL: Final = "{{ task.batch.label }}"
 """Template for ``partial(map_index_template=…)``. It names a mapped task ``products 3/12 (10 shards)``."""
 
 MAX_REASONS: Final = 100
-"""Largest number of batches whose reason is read; for further ones the message names the log."""
+"""Largest number of batches whose reason is kept or read; for further ones the message names the log."""
 
 
 class SitemapWriteOperator(SitemapOperator):
@@ -56,21 +57,37 @@ class SitemapWriteOperator(SitemapOperator):
         return "failed" not in states.get(ti.run_id, {}).values()
 
     def execute(self, context: Context) -> list[str]:
-        """Write the batches, and return the addresses of their receipts."""
-        from airflow_sitemaps.operators import WRITTEN, written_facts
+        """Write the batches, and return the addresses of their receipts. If a section fails, those of the others are stored."""
+        from airflow_sitemaps.operators import MAX_TEXT, WRITTEN, written_facts
         from airflow_sitemaps.pipeline import stages
+        from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION
         from airflow_sitemaps.report_text import LogProgress, written_line
         from airflow_sitemaps.waits import ended_if_stalled
 
-        batches = []
+        ti, numbers, batches, errors = context["ti"], self.batch["batches"], [], dict[int, SitemapError]()
         with permanent_failures(context), ended_if_stalled("write"):
             sitemap = self.rendered(context)
-            for number in self.batch["batches"]:
-                written = stages.write(sitemap, self.batch["plan"], number, progress=LogProgress(log))
-                log.info("section %s: %s", written.section, written_line(written))
-                batches.append(written)
-        context["ti"].xcom_push(key=WRITTEN, value=written_facts(batches))
-        return [written.receipt_key for written in batches]
+            goes_on = len(numbers) > 1 and sitemap.on_section_failure == "publish_others"
+            for number in numbers:
+                try:
+                    written = stages.write(sitemap, self.batch["plan"], number, progress=LogProgress(log))
+                    log.info("section %s: %s", written.section, written_line(written))
+                    batches.append(written)
+                except OF_ONE_SECTION as error:
+                    heals = getattr(error, "retryable", isinstance(error, TransientError))
+                    if not goes_on or (heals and ti.try_number <= ti.max_tries):
+                        raise  # a retry writes every batch again
+                    log.error("%s: %s", type(error).__name__, error)
+                    errors[number] = error
+                    clear_frames(error.__traceback__)  # their variables hold rows
+            receipts = [written.receipt_key for written in batches]
+            reasons = {str(number): str(error)[:MAX_TEXT] for number, error in [*errors.items()][:MAX_REASONS]}
+            ti.xcom_push(key=WRITTEN, value={**written_facts(batches), "unwritten": reasons})
+            if errors:
+                ti.xcom_push(key="return_value", value=receipts)
+                log.error("%d of %d batches not written; complete sections can be published", len(errors), len(numbers))
+                raise next(iter(errors.values()))
+        return receipts
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
         """Return the tables that were read and the files that were staged, for Airflow's OpenLineage provider."""
@@ -83,8 +100,8 @@ class SitemapPublishOperator(SitemapOperator):
     """Commit what was written and make it public, the index last. Then emit the sitemap's asset event.
 
     An empty plan is published as well: files may have been removed, and the event records that nothing changed. The
-    task begins when all writing tasks have ended and used up their retries. If some of them failed, their sections
-    stay as published, the other sections are published, and this task then fails. With
+    task begins when all writing tasks have ended and used up their retries. If some of them failed, the sections
+    that they did not write stay as published, the others are published, and this task then fails. With
     ``Sitemap(on_section_failure="fail_all")`` it does not run if a writing task failed. It fails if the planning task
     failed. It is skipped if the planning task was skipped or made no plan (a dry run).
 
@@ -266,7 +283,7 @@ def task_id_of(argument: Any) -> str:
 
 def reasons_of(ti: Any, planner_id: str, writer_id: str, receipts: Sequence[str]) -> dict[int, str] | None:
     """Return the known reasons why batches have no receipt, by number; None if no mapped task wrote the receipts."""
-    from airflow_sitemaps.operators import FAILED, REFUSED
+    from airflow_sitemaps.operators import FAILED, REFUSED, WRITTEN
     from airflow_sitemaps.pipeline.state.repository import batch_of
 
     if not planner_id or not writer_id:
@@ -280,7 +297,8 @@ def reasons_of(ti: Any, planner_id: str, writer_id: str, receipts: Sequence[str]
         pulled = (ti.xcom_pull(task_ids=writer_id, key=key, map_indexes=index) for key in (FAILED, REFUSED))
         ended = "it ended with {}; see its log, and clear it together with the publishing task"
         message = next((str(facts.get("message") or ended.format(facts.get("error"))) for facts in pulled if facts), "")
-        reasons.update(dict.fromkeys(missing, message))
+        own = (ti.xcom_pull(task_ids=writer_id, key=WRITTEN, map_indexes=index) or {}).get("unwritten", {})
+        reasons.update({number: own.get(str(number), message) for number in missing})
     return reasons
 
 

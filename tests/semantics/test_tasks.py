@@ -10,7 +10,10 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import ShortCircuitOperator
 from airflow.sdk import DAG
 
-from airflow_sitemaps import Guards, SitemapTaskGroup
+from airflow_sitemaps import Guards, Section, SitemapTaskGroup
+from airflow_sitemaps.airflow_compat import AirflowTaskTimeout
+from airflow_sitemaps.errors import RuleError, SourceError
+from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.state.repository import ATTEMPTS
 from tests.semantics.shop import URL, dag_of
 from tests.semantics.steps import Steps
@@ -313,3 +316,89 @@ def test_a_run_stopped_in_the_middle_of_its_promotion_is_finished_by_the_next(sh
     assert last.state == "success"
     assert shop.generation() == 3  # generation 2 was finished, then the new page published
     assert shop.urls() == shop.expected()
+
+
+def of_one_task(shop: Shop, dag_id: str, **settings: Any) -> DAG:
+    """A DAG whose only write task holds the sections a, b and c."""
+    for name in "abc":
+        shop.sql(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, slug TEXT, updated_at TEXT)")
+        shop.add(name, 1, 2)
+    sections = [Section(name, shop.source(name)) for name in "abc"]
+    sitemap = shop.sitemap(*sections, rules={"loc-missing": "fail"}, **settings)
+    with DAG(dag_id, schedule=None, max_active_runs=1, default_args={"retries": 1, "retry_delay": 0}) as dag:
+        SitemapTaskGroup("sitemap", sitemap)
+    return dag
+
+
+def test_a_section_that_fails_leaves_the_others_of_its_task_to_be_published(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each failed section has its own reason, and is published once its task is cleared together with ``publish``."""
+    dag = of_one_task(shop, "shared")
+    Steps.start(dag, "one").step()
+    for name in "abc":
+        shop.add(name, 3)
+    shop.sql("UPDATE a SET slug = NULL WHERE id = 1")
+    shop.sql("UPDATE c SET slug = NULL WHERE id = 2")
+
+    run = Steps.start(dag, "two").step()
+
+    assert run.tries == ["sitemap.plan", "sitemap.write[0]", "sitemap.publish"], "a refusal is not retried"
+    assert {run.states["sitemap.write[0]"], run.states["sitemap.publish"], run.state} == {"failed"}
+    assert shop.urls() == [URL + slug for slug in ("a-1", "a-2", "b-1", "b-2", "b-3", "c-1", "c-2")]
+    assert "2 of 3 batches not written; complete sections can be published" in caplog.text
+    reasons = {failure["section"]: failure["message"] for failure in last_report(shop)["failures"]}
+    assert [*reasons] == ["a", "c"]
+    assert all(f"could not be written: {name}: 1 row broke the rule" in reason for name, reason in reasons.items())
+    shop.sql("UPDATE a SET slug = 'a-1' WHERE id = 1")
+    shop.sql("UPDATE c SET slug = 'c-2' WHERE id = 2")
+
+    run.clear("sitemap.write[0]", "sitemap.publish").step()
+
+    assert run.state == "success"
+    assert shop.urls() == [f"{URL}{name}-{number}" for name in "abc" for number in (1, 2, 3)]
+    assert shop.generation() == 3
+
+
+@pytest.mark.parametrize(("heals", "expected"), [(True, "success"), (False, "failed")])
+def test_an_error_that_a_retry_may_fix_ends_all_tries_but_the_last(
+    heals: bool, expected: str, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that is down gets no query for each further section while a retry is to come."""
+    dag = of_one_task(shop, f"down_{heals}")
+    asked: list[int] = []
+    write = stages.write
+
+    def fails(sitemap: Any, plan: str, number: int, **settings: Any) -> Any:
+        asked.append(number)
+        if number == 0 and not (heals and len(asked) > 1):
+            raise SourceError("a: the database is down")
+        return write(sitemap, plan, number, **settings)
+
+    monkeypatch.setattr(stages, "write", fails)
+
+    run = Steps.start(dag, "one").step()
+
+    assert asked == [0, 0, 1, 2]
+    assert run.state == expected
+    assert shop.urls() == [f"{URL}{name}-{number}" for name in ("abc" if heals else "bc") for number in (1, 2)]
+
+
+@pytest.mark.parametrize("settings", [{"on_section_failure": "fail_all"}, {}])
+def test_an_error_of_the_whole_task_ends_it_at_once(
+    settings: dict[str, str], shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error: BaseException = RuleError("a: refused") if settings else AirflowTaskTimeout("too long")
+    asked: list[int] = []
+
+    def fails(sitemap: Any, plan: str, number: int, **settings: Any) -> Any:
+        asked.append(number)
+        raise error
+
+    monkeypatch.setattr(stages, "write", fails)
+
+    run = Steps.start(of_one_task(shop, f"whole_{len(settings)}", **settings), "one").step()
+
+    assert asked == [0] * run.tries.count("sitemap.write[0]")
+    assert run.state == "failed"
+    assert shop.urls() == []
