@@ -152,17 +152,19 @@ class PageJudge:
         product: Product token of the search engine's crawler, for robots.txt and the directives of pages.
         controls: Pages that exist. If they equal the answer for a URL that cannot exist, as on a site that only scripts
             fill, no page counts as a soft 404. The home page of each host is always one of them. Default: none.
+        ignore: Checks that stop no other: pages that robots.txt disallows are requested with ``page-robots``. Default: none.
     """
 
     fetcher: Fetcher
     robots: RobotsCache
     product: str = "Googlebot"
     controls: Sequence[str] = ()
+    ignore: Sequence[str] = ()
     _missing: dict[tuple[str, str], _MissingPage | None] = field(default_factory=dict)
 
     def judge(self, url: str) -> PageJudgement:
         """Fetch a page that robots.txt allows, and return the faults that keep it out of the search engine's index."""
-        if not self.robots.robots_of(url).allows(url, self.product):
+        if "page-robots" not in self.ignore and not self.robots.robots_of(url).allows(url, self.product):
             message = f"{self.robots.address(url)} disallows the page for {self.product}"
             return PageJudgement(faults=(("page-robots", message),))
         try:
@@ -172,7 +174,7 @@ class PageJudge:
         except (FetchError, StoreError) as error:
             return PageJudgement(faults=(("page-status", str(error)),), is_answered=False)
         faults = page_faults(url, page, self.product)
-        if not faults and self._is_soft_404(url, page):
+        if all(check in self.ignore for check, _ in faults) and self._is_soft_404(url, page):
             faults.append(("page-soft-404", "the page equals the answer for a URL that cannot exist"))
         return PageJudgement(faults=tuple(faults), is_answered=page.status not in NOT_ANSWERS and page.status < 500)
 

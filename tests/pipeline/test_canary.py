@@ -295,6 +295,23 @@ def test_pages_that_robots_txt_disallows_are_faulty_and_not_requested() -> None:
     assert shop.requests == [f"{BASE}robots.txt"]
 
 
+def test_pages_that_robots_txt_disallows_are_requested_where_that_is_ignored() -> None:
+    """As on a staging site."""
+    shop = Shop(robots=b"User-agent: *\nDisallow: /")
+    assert world_of(shop, range(300), {"ignore": ["page-robots", "page-noindex"]}).build().urls == 300
+    assert len(shop.pages) > 60
+    shop.bad = {str(key): GONE for key in range(300)}
+    with pytest.raises(GuardError, match="3 page-status"):
+        world_of(shop, range(300), {"ignore": ["page-robots", "page-noindex"]}).build()
+
+
+def test_a_soft_404_is_found_behind_an_ignored_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    get, sorry = Shop.get, Fetched(status=200, body=b"<h1>Sorry", headers={"x-robots-tag": "noindex"})
+    monkeypatch.setattr(Shop, "get", lambda self, url: sorry if "/p/" in url else get(self, url))
+    with pytest.raises(GuardError, match="3 page-soft-404"):
+        world_of(Shop(), range(300), {"ignore": ["page-noindex"]}).build()
+
+
 def test_a_bad_section_stays_and_the_others_are_published() -> None:
     shop, clock = Shop(bad={str(key): GONE for key in range(100)}), FakeClock()
     store = MemoryStore(base_url=BASE, now=clock.now)

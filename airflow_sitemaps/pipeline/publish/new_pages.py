@@ -142,7 +142,7 @@ def judge(opened: OpenSitemap, canary: Canary, address: str, urls: Iterable[str]
     except ConfigurationError as error:
         result.refuses, result.doubt = True, f"its canary cannot run: {error}"
         return result
-    pages = PageJudge(fetcher=fetcher, robots=RobotsCache(fetcher))
+    pages = PageJudge(fetcher=fetcher, robots=RobotsCache(fetcher), ignore=canary.ignore)
     answered, silent = result.test, result.unanswered
     for url in islice(urls, canary.sample):
         page = pages.judge(url)
