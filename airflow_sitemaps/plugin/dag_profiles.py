@@ -28,7 +28,6 @@ from airflow_sitemaps.airflow_compat import (
     TaskInletAssetReference,
     TaskOutletAssetReference,
 )
-from airflow_sitemaps.plugin.events import AssetName
 from airflow_sitemaps.plugin.readings import BoundedCache, Moment, StrictModel
 
 KINDS: Final[Mapping[str, str]] = {
@@ -75,6 +74,16 @@ class DagState(StrictModel):
     next_run: Moment | None = None
     is_stale: Annotated[bool, Field(exclude=True)] = False
     tags: Annotated[tuple[str, ...], Field(exclude=True)] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssetName:
+    """An asset. ``extra`` is the metadata from its declaration."""
+
+    id: int
+    name: str
+    uri: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from airflow_sitemaps.airflow_compat import (
 )
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.pipeline.report import Report, ShardCounts
+from airflow_sitemaps.plugin.dag_profiles import AssetName, unimportable
 from airflow_sitemaps.plugin.readings import BoundedCache, integer, iso, mapping, read_as, text, texts, timestamp
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.protocol.rules import RULES, Effect, Verdict
@@ -36,16 +37,6 @@ AT_ONCE: Final = 200
 
 
 _VERDICTS: Final = {verdict.value: verdict for verdict in Verdict}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssetName:
-    """An asset. ``extra`` is the metadata from its declaration."""
-
-    id: int
-    name: str
-    uri: str
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,8 +207,6 @@ def assets_of_dag(session: Session, dag_id: str, *, inlets_of: Collection[str] =
     """Return the assets that a DAG's tasks declare as outlets, and those that the tasks ``inlets_of`` declare as inlets."""
     outlet, inlet = TaskOutletAssetReference, TaskInletAssetReference
     declared = set(session.scalars(select(outlet.asset_id).where(outlet.dag_id == dag_id)))
-    from airflow_sitemaps.plugin.dag_profiles import unimportable  # which needs this module
-
     broken = [task for dag in unimportable(session) if dag.dag_id == dag_id for task in dag.tasks]
     uris = {uri for task in broken for uri in (*task.outlets, *(task.inlets if task.task_id in inlets_of else ()))}
     declared |= set(session.scalars(select(AssetModel.id).where(AssetModel.uri.in_(uris)))) if uris else set()

@@ -144,17 +144,16 @@ def service_of(site: IndexNow) -> str:
 def _baseline(state: StateRepository, last: int | None, backfill: bool) -> int | None:
     """Return the generation to compare the current one with, or None for the previous one."""
     manifest = state.manifest()
-    if manifest is None or last is None:
+    if manifest is None or (backfill and last is None):
         return 0 if backfill else None
     current = manifest.generation
-    if last == current:
+    if last is not None and (last == current or (last < current and state.generation(last) is not None)):
         return last
-    if last > current or state.generation(last) is None:
-        kept = current == 1 or state.generation(current - 1) is not None
+    kept = current == 1 or state.generation(current - 1) is not None
+    if last is not None or not kept:
         sent = "only the changes of the last run are sent" if kept else "nothing is sent; set history= to 2 or more"
-        log.warning("generation %d, the last one announced, is no longer kept; %s", last, sent)
-        return None if kept else current
-    return last
+        log.warning("generation %d, the one to compare with, is no longer kept; %s", last or current - 1, sent)
+    return None if kept else current
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -363,9 +363,9 @@ def _engine_of_url(url: sa.URL, *, writing: bool) -> sa.Engine:
 
     Several processes can read one DuckDB file, but only one can write it, and that one cannot also open it for reading.
     """
-    if writing or url.drivername.split("+")[0] != "duckdb" or url.database in (None, "", ":memory:") or "access_mode" in url.query:
+    if writing or url.drivername.split("+")[0] != "duckdb" or url.database in (None, "", ":memory:"):
         return sa.create_engine(url)
-    engine = sa.create_engine(url.update_query_dict({"access_mode": "read_only"}))
+    engine = sa.create_engine(url.update_query_dict({"access_mode": "read_only", **url.query}))
     try:
         with engine.connect():
             return engine

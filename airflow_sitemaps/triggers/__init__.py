@@ -92,7 +92,7 @@ class SitemapTablesTrigger(BaseTrigger):
             left = float("inf") if recheck_at is None else (recheck_at - datetime.now(timezone.utc)).total_seconds()
             await asyncio.sleep(min(self.poll_interval, left))
             if left <= self.poll_interval:
-                reason = f"files change at {self.recheck_at}, because rows are then too old or no longer in the future"
+                reason = f"files change at {self.recheck_at}, because rows or gone URLs are then too old, or rows no longer in the future"
                 yield TriggerEvent({"value": reason})  # type: ignore[no-untyped-call]
                 return
             try:

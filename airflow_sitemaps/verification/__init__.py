@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import ObjectStore, Progress, StoreConfig
-    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.shards.manifest import Manifest, PublicFile
     from airflow_sitemaps.sitemap import Sitemap
 
 INDEX_NAMES: Final = (
@@ -331,22 +331,25 @@ def served_faults(
     from airflow_sitemaps.protocol.reader import read  # noqa: PLC0415
     from airflow_sitemaps.shards.layout import address  # noqa: PLC0415
 
-    manifest = StateRepository(store.open().state).manifest()
+    def shards(of: Manifest) -> dict[str, PublicFile]:
+        return {address(s, f.name): f for s in of.sections.values() for f in s.files() if f.etag is not None}
+
+    state = StateRepository(store.open().state)
+    manifest = state.manifest()
     if manifest is None:
         return []
-    files = {address(s, f.name): f for s in manifest.sections.values() for f in s.files() if f.etag is not None}
+    files = shards(manifest)
     faults: list[str] = []
     urls: list[str] = []
     for url in draw.sample(sorted(files), min(SHARDS_READ, len(files))):
         fault, body = _served_body(fetcher, url, files[url].xml_hash)
         if fault and not (body and now - files[url].modified_at < settled):
-            faults.append(f"{url}: {fault}")
+            if shards(state.manifest() or manifest).get(url) == files[url]:  # no run has published another meanwhile
+                faults.append(f"{url}: {fault}")
         elif body:
             entries = read(body).entries
             urls += [entry.loc for entry in draw.sample(entries, min(URLS_READ, len(entries)))]
-    faults += _robots_faults(fetcher, urls, [manifest.base_url + index.name for index in manifest.indexes])
-    again = faults and StateRepository(store.open().state).manifest() != manifest  # a run published meanwhile
-    return served_faults(store, fetcher, now, settled=settled, draw=draw) if again else faults
+    return faults + _robots_faults(fetcher, urls, [manifest.base_url + index.name for index in manifest.indexes])
 
 
 def _served_body(fetcher: Fetcher, url: str, xml_hash: str) -> tuple[str, bytes]:

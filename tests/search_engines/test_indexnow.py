@@ -272,7 +272,7 @@ def test_without_an_earlier_generation_nothing_is_sent(
         build(sitemap, clock=world.clock)
         assert announce(sitemap, site_of(engine), None, loopback).urls == 0
     assert engine.asked == []
-    assert "generation 2, the last one announced, is no longer kept; nothing is sent" in caplog.text
+    assert "generation 2, the one to compare with, is no longer kept; nothing is sent" in caplog.text
 
 
 def test_a_mark_that_is_damaged_or_of_another_store_costs_only_the_last_changes(

@@ -17,6 +17,7 @@ from airflow_sitemaps.operators import UNCHANGED, VERIFIED
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.plugin import dag_runs, events
 from airflow_sitemaps.plugin.dag_profiles import (
+    AssetName,
     AssetTasks,
     DagProfile,
     DagState,
@@ -27,7 +28,7 @@ from airflow_sitemaps.plugin.dag_profiles import (
     declared_sitemaps,
 )
 from airflow_sitemaps.plugin.dag_runs import Pushed, RunKey, RunState, TaskState
-from airflow_sitemaps.plugin.events import NO_REPORT, AssetName, Event, RunSummary, StoreFacts
+from airflow_sitemaps.plugin.events import NO_REPORT, Event, RunSummary, StoreFacts
 from airflow_sitemaps.plugin.pages import LONG_AGO, VerificationRun, newest_ended, outcomes
 from airflow_sitemaps.plugin.pages.outcomes import RecentRuns, RunOutcome
 from airflow_sitemaps.plugin.pages.problems import Problem, is_warned, problems
@@ -266,7 +267,7 @@ def _overview(known: _Known, loaded: _Loaded) -> Overview:
     sections = section_facts(history, age)
     read = [section.read_at for section in sections if section.published and section.read_at is not None]
     checks = [task for key in known.tasks.verify for task in loaded.checks.get(key, ())]
-    sound = [task for task in checks if (found := loaded.verification(task)) and not found.broken]
+    sound = [task for task in checks if (result := loaded.verification(task)) and not result.broken]
     last = max(results, key=lambda outcome: outcome.at, default=None)
     snapshot = Snapshot(
         summaries=summaries[-RUNS_IN_LINE:],
