@@ -111,7 +111,7 @@ def _shorten(extra: dict[str, Any], report: dict[str, Any]) -> None:
     for name in ("warnings", "refusals", "index_urls", "robots_urls"):
         report[name] = report[name][:20]
     sections = report["sections"]
-    if {*sections} <= {*report["planned"]}:
+    if {*sections} <= {*report["planned"]} and not report["failures"]:
         report["planned"] = []  # none named: all of them
     by_change = sorted(sections, key=lambda name: (bool(sections[name]["rows_dropped"]), sections[name]["rows_read"]))
     left_out = 0

@@ -321,8 +321,9 @@ class RunHistory:
 
 def section_facts(history: RunHistory, age: Callable[[datetime | None], DataAge]) -> list[SectionSnapshot]:
     """Return what is known of each section: of published ones, then of those that no run has published yet."""
-    parts = history.report.sections.items()  # without those that the run removed
-    published = [n for n, part in parts if part.shards.total or not part.shards.removed or n in history.report.planned]
+    report, parts = history.report, history.report.sections.items()
+    planned = report.planned or [name for name in report.sections if report.action == "build"]
+    published = [n for n, part in parts if n in planned or part.shards.total or not part.shards.removed]
     if history.live is not None:
         live = history.live.sections
         published = [name for name in dict.fromkeys((*published, *live)) if name in live]
