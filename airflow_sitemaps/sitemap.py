@@ -21,8 +21,12 @@ from airflow_sitemaps.shards.layout import ShardPolicy
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import SourceConfig, StoreConfig
+    from airflow_sitemaps.shards import Member
+    from airflow_sitemaps.sources.sql import SqlSource
 
-SECTION_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+MOST_CHARACTERS: Final = 64
+SECTION_NAME: Final = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{MOST_CHARACTERS - 1}}}")
+COLUMN: Final = re.compile(r"""[A-Za-z_]\w*|"(?:[^"]|"")+"|`[^`]+`""", re.ASCII)
 PATH: Final = re.compile(r"(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*")
 
 DEFAULT_WINDOW: Final = timedelta(days=3)
@@ -37,6 +41,15 @@ ChangeDetection = Literal["digest", "watermark", "full"]
 """How a run finds changes: by a digest of every range, by a lastmod watermark, or by reading every row."""
 
 CHANGE_DETECTION: Final = ("digest", "watermark", "full")
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How a run makes sections of the rows of ``source`` (default: the section's own) by a column: see ``Section.each``."""
+
+    column: str
+    least: int
+    source: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,8 @@ class Section:
         format: ``xml`` (default), or ``text`` for one URL per line.
         ledger: Whether to record when each URL was listed first and changed last. Default: False; True if the source
             names the columns that make the page.
+        split: Set by ``each``.
+        member: Set by a run, in the sections that it makes by a ``split``.
 
     Raises:
         ConfigurationError: A name, path or setting is invalid.
@@ -74,6 +89,40 @@ class Section:
     kind: Literal["pages", "news"] = field(default="pages", kw_only=True)
     format: Literal["xml", "text"] = field(default="xml", kw_only=True)
     ledger: bool = field(default=False, kw_only=True)
+    split: Split | None = field(default=None, kw_only=True, repr=False)
+    member: Member | None = field(default=None, kw_only=True, repr=False)
+
+    @classmethod
+    def each(cls, column: str, source: SqlSource, *, name: str, least: int = 1_000, **settings: Any) -> Section:
+        """Return sections by the values of a column, of which runs find out: ``products-de`` for the value ``de``.
+
+        A value gets a section when a run of the whole family finds ``least`` rows with it. Other rows are in the section
+        ``products-other``: those of smaller values, NULL, and values that give no name of their own. A section stays when its
+        rows become fewer, or none: guards judge it as any other. Once it is published without a URL, which needs a permit,
+        the next run removes it.
+
+        Args:
+            column: A column of texts, whole numbers or booleans, written as in ``where=``.
+            source: Source of all rows, without ``group``, ``materialize`` and ``change_log``.
+            name: The beginning of the sections' names.
+            least: Fewest rows for which a value gets a section. Default: 1,000.
+            settings: The other arguments of ``Section``, for each of the sections.
+
+        Raises:
+            ConfigurationError: An argument is invalid.
+        """
+        where = f"Section.each({column!r}, name={name!r})"
+        if not isinstance(column, str) or not COLUMN.fullmatch(column):
+            raise ConfigurationError(f"{where}: give a column's name, in the database's quotes if where= needs them")
+        if not hasattr(source, "part"):
+            raise ConfigurationError(f"{where}: source= is a {type(source).__name__}; give a SqlSource")
+        for other in ("group", "materialize", "change_log"):
+            if getattr(source, other, None) is not None:
+                raise ConfigurationError(
+                    f"{where} cannot be used with {other}=: it concerns the rows of several sections. Write the sections in a loop"
+                )
+        setting_checks.whole_number(where, "least", least, 1)
+        return cls(name, source, split=Split(column, least), **settings)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not SECTION_NAME.fullmatch(self.name):
@@ -304,6 +353,11 @@ class Sitemap:
     def __str__(self) -> str:
         # Airflow stores this text of a mapped operator's argument in its database: keep it short and stable.
         return f"Sitemap {self.index_url} of {', '.join(section.name for section in self.sections)}"
+
+    def has_section(self, name: str) -> bool:
+        """Return whether a section has a name, or may have it as one of a ``Section.each``."""
+        families = (s.name if s.member is None else s.member.family for s in self.sections if s.split is not None)
+        return any(name == s.name for s in self.sections) or any(str(name).startswith(f"{each}-") for each in families)
 
     def rulebook(self, section: Section) -> Rulebook:
         """Return the verdicts of a section: the defaults, overridden by the sitemap's and then by its own."""

@@ -25,7 +25,7 @@ from airflow_sitemaps.pipeline import build as build_sitemap
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.adoption import adopt as adopt_sitemap
 from airflow_sitemaps.pipeline.report import Report
-from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, chosen
+from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, chosen, with_published_members
 from airflow_sitemaps.ports import Progress
 from airflow_sitemaps.protocol import robots as robots_txt
 from airflow_sitemaps.quantities import counted
@@ -156,7 +156,7 @@ def duplicates(arguments: argparse.Namespace) -> Answer:
     sitemap = _rendered(arguments)
     lines: list[str] = []
     document: dict[str, object] = {}
-    for section in chosen(sitemap, stages.RunRequest(sections=arguments.sections)):
+    for section in chosen(with_published_members(sitemap), stages.RunRequest(sections=arguments.sections)):
         with section.source.open(section=section.name) as source:
             shared = source.duplicates(arguments.most)
         lines += [f"section {section.name}: {url.rows:,} rows have {url.loc}" for url in shared]
@@ -250,7 +250,7 @@ def _rendered(arguments: argparse.Namespace) -> Sitemap:
     """Return the sitemap with its templates rendered. Raise TargetError if a section does not exist."""
     target = load_target(arguments.target)
     try:
-        chosen(target.sitemap, stages.RunRequest(sections=getattr(arguments, "sections", ())))
+        chosen(with_published_members(target.sitemap), stages.RunRequest(sections=getattr(arguments, "sections", ())))
     except ConfigurationError as error:
         raise TargetError(f"--sections: {error}") from None
     try:

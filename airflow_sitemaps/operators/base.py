@@ -118,6 +118,7 @@ class SitemapOperator(BaseOperator):
     def emit(self, context: Context, report: Report) -> dict[str, Any]:
         """Attach a report to the sitemap's asset events, and return what XCom keeps of it."""
         from airflow_sitemaps import assets
+        from airflow_sitemaps.pipeline.request import with_published_members
 
         if self.sitemap.sections_asset in self.outlets:
             with permanent_failures(context):
@@ -127,7 +128,7 @@ class SitemapOperator(BaseOperator):
         context["outlet_events"][self.sitemap.asset].extra = assets.event_extra(
             report,
             store=assets.store_facts(config, config.open()),
-            settings=assets.section_settings(self.sitemap),
+            settings=assets.section_settings(with_published_members(self.sitemap)),
             dag_id=ti.dag_id,
             run_id=ti.run_id,
             group_id=(group.group_id if group is not None else None) or "",

@@ -55,10 +55,12 @@ class InspectingOperator(SitemapOperator):
         for bound in bounds.values() if isinstance(bounds, Mapping) else (bounds,):
             if bound is not None:
                 setting_checks.number(where, f"min_{self.judged}", bound, 0, 1)
-        names = [section.name for section in sitemap.sections]
-        if unknown := sorted(map(str, set(bounds) - set(names)) if isinstance(bounds, Mapping) else ()):
+        if unknown := sorted(
+            str(n) for n in (bounds if isinstance(bounds, Mapping) else ()) if not sitemap.has_section(n)
+        ):
+            names = ", ".join(section.name for section in sitemap.sections)
             raise ConfigurationError(
-                f"{where}: min_{self.judged} names {', '.join(unknown)}, which is no section; the sections are {', '.join(names)}"
+                f"{where}: min_{self.judged} names {', '.join(unknown)}, which is no section; the sections are {names}"
             )
         if quota_store is not None and (isinstance(quota_store, type) or not hasattr(quota_store, "open")):
             raise ConfigurationError(f"{where}: quota_store={quota_store!r}; give a store, like the sitemap's")

@@ -45,9 +45,10 @@ def _guarded(build: Callable[[Sitemap, Mapping[str, Any]], Any]) -> Callable[[Si
     @wraps(build)
     def guarded(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
         from airflow_sitemaps.airflow_compat import is_enabled
+        from airflow_sitemaps.pipeline.request import with_published_members
 
         try:
-            return build(sitemap, facts) if is_enabled("lineage") else None
+            return build(with_published_members(sitemap), facts) if is_enabled("lineage") else None
         except Exception as error:  # lineage must never fail a run
             log.warning("Lineage is not available (%s). The run continues.", type(error).__name__)
             return None

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -117,6 +118,7 @@ class SitemapPlanOperator(SitemapOperator):
         """
         from airflow_sitemaps.operators import MAX_NAMES, SECTIONS
         from airflow_sitemaps.pipeline import stages
+        from airflow_sitemaps.pipeline.request import chosen, with_published_members
         from airflow_sitemaps.report_text import LogProgress
         from airflow_sitemaps.shards.range_actions import MAX_BATCHES, make_tasks
 
@@ -127,7 +129,7 @@ class SitemapPlanOperator(SitemapOperator):
                 context["ti"].xcom_push(key=PLAN_KEY, value="")
                 return []
             request = replace(request, origin=deployment(), asked_by=f"{self.dag_id} {context['run_id']}")
-            sections = list(request.sections or (section.name for section in self.sitemap.sections))
+            sections = [section.name for section in chosen(with_published_members(self.sitemap), request)]
             context["ti"].xcom_push(key=SECTIONS, value=sections[:MAX_NAMES])
             sitemap = self.rendered_sitemap or self.rendered(context)
             for section, sql in sql_of(sitemap).items():
@@ -319,7 +321,7 @@ class Names:
         """Return whether a section of a group is this sitemap's. Without a group, a name that no sitemap has is, too."""
         if group is not None:
             return group == self.group
-        return section in self.own or not any(section in other for other in self.others.values())
+        return _has(self.own, section) or not any(_has(other, section) for other in self.others.values())
 
     def _split(self, name: str) -> tuple[str | None, str]:
         """Split ``group/name``. Raise RequestError if the DAG has no such group."""
@@ -338,4 +340,11 @@ def _group(operator: SitemapOperator) -> str:
 
 
 def _sections(operator: SitemapOperator) -> frozenset[str]:
-    return frozenset({*(section.name for section in operator.sitemap.sections), *operator.sitemap.retired})
+    """Return the names of a sitemap's sections. Those that a run makes of a ``Section.each`` are written ``products-*``."""
+    sections = operator.sitemap.sections
+    families = (f"{section.name}-*" for section in sections if section.split is not None)
+    return frozenset({*(section.name for section in sections), *families, *operator.sitemap.retired})
+
+
+def _has(names: Collection[str], section: str) -> bool:
+    return section in names or any(fnmatchcase(section, name) for name in names if name.endswith("*"))

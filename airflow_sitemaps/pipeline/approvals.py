@@ -78,8 +78,9 @@ def ask(
     opened = OpenSitemap.of(sitemap, clock, QUIET)
     state = opened.state
     run_plan, now = state.read_plan(key), clock.now()
+    opened = opened.of_members(run_plan.members)
     receipts = [state.read_receipt(key) for key in receipts_of(run_plan.run, receipt_keys)]
-    refusals = [refusal for failure in failures for refusal in failure.refusals]
+    refusals = [r for failure in failures for r in failure.refusals if r.section not in run_plan.tied]
     for name, own in to_ask(state.manifest(), refusals, now).items():
         try:
             _ask_about(opened, run_plan, [r for r in receipts if r.section == name], own, timeout)
@@ -196,6 +197,7 @@ def answer(
     """
     started, opened = clock.now(), OpenSitemap.of(sitemap, clock, progress)
     staged, keys, stored_at = staged_plan(opened, run)
+    opened = opened.of_members(staged.members)
     who = by or NO_ONE
     if not is_allowed:
         _decide(opened, staged, KEPT, by)

@@ -21,7 +21,7 @@ from airflow_sitemaps.pipeline.changes import AGES
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import read_part
 from airflow_sitemaps.pipeline.publish.gone_urls import gone_urls
-from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, row_context_of
+from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, row_context_of, with_published_members
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.loc import normalise, origin_of
 from airflow_sitemaps.protocol.markup import EXTENSION_MARKS, escape
@@ -100,7 +100,8 @@ def find(sitemap: Sitemap, url: str, *, max_shards: int | None = None, max_secon
     Raises:
         ConfigurationError: Nothing was published yet, or the URL is invalid.
     """
-    templates = {section.name: getattr(section.source, "loc", "") for section in sitemap.sections}
+    sections = with_published_members(sitemap).sections
+    templates = {section.name: getattr(section.source, "loc", "") for section in sections}
     state = StateRepository(sitemap.store.open().state)
     return find_in_manifest(
         state.objects, state.published(), url, templates=templates, max_shards=max_shards, max_seconds=max_seconds
@@ -300,7 +301,7 @@ def with_source(sitemap: Sitemap, search: UrlSearch, *, clock: Clock = SYSTEM_CL
     manifests = published.sections if published is not None else {}
     url = normal_url(search.url, sitemap.store.base_url)
     notes = []
-    for section in sitemap.sections:
+    for section in with_published_members(sitemap).sections:
         manifest = manifests.get(section.name)
         key = key_in_section(url, str(getattr(section.source, "loc", "")), manifest) if manifest is not None else None
         if key is not None:

@@ -120,7 +120,8 @@ def at_plan(
     published = published_sections(manifest)
     code = {section.name for section in sitemap.sections}
     missing = [name for name in published if name not in code] if not request.sections else []
-    retired = [name for name in missing if name in sitemap.retired]
+    families = {name: member.family for name in missing if (member := published[name].member) is not None}
+    retired = [name for name in missing if {name, families.get(name, name)} & {*sitemap.retired}]
     vanished = [check_vanished(name) for name in missing if name not in retired]
     renamed = check_renamed(
         sitemap.guards,
@@ -129,7 +130,7 @@ def at_plan(
     )
     stand, passed = permitted((*refused, *vanished, *renamed), request.allow)
     before = _counted_in_total(sitemap, manifest, stand, request.allow)
-    after = {name: plans[name].rows if name in plans else size_of(section) for name, section in before.items()}
+    after = {n: plans[n].rows + plans[n].moved if n in plans else size_of(section) for n, section in before.items()}
     total = permitted(check_total(sitemap.guards, before, after, now=now, what="rows"), request.allow)
     passed = (*passed, *total[1])
     return (*stand, *total[0]), passed, (*retired, *(r.section for r in passed if r.guard == "vanished"))
@@ -180,13 +181,14 @@ def at_commit(
         if section.name in plan.sections:
             change = change_of(opened, section, published_sections(old).get(section.name), new.committed_at)
             state = new.sections[section.name]
-            refusals += urls_at_commit(change, state, sitemap.base_url_of(section))
+            refusals += urls_at_commit(change, state, sitemap.base_url_of(section), plan.sections[section.name].moved)
             refusals += _redated(change, plan.sections[section.name], receipts, state)
     refusals += check_missing(_missing(sitemap, plan, old, new))
     stand, passed = permitted(refusals, plan.allow)
     counted = _counted_in_total(sitemap, old, stand, plan.allow)
     before = {name: section for name, section in counted.items() if name in new.sections}
-    after = {name: size_of(new.sections[name]) for name in before}
+    moved = {name: section.moved for name, section in plan.sections.items()}
+    after = {name: size_of(new.sections[name]) + moved.get(name, 0) for name in before}
     total = check_total(sitemap.guards, before, after, now=new.committed_at, what="URLs")
     of_whole = permitted(total, plan.allow)
     return (*stand, *of_whole[0]), (*passed, *of_whole[1])

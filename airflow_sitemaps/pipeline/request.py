@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import RequestError
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.entry import RowContext
+from airflow_sitemaps.shards import Member
+from airflow_sitemaps.sitemap import MOST_CHARACTERS
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Source, Store
@@ -53,11 +57,17 @@ class RunRequest:
 
 def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:
     """Return the sections that a run builds. Raises ``RequestError`` if the request names one that does not exist."""
-    unknown = sorted(set(request.sections) - {section.name for section in sitemap.sections})
+    families = {section.member.family for section in sitemap.sections if section.member is not None}
+    unknown = sorted(set(request.sections) - {section.name for section in sitemap.sections} - families)
     if unknown:
         names = ", ".join(section.name for section in sitemap.sections)
         raise RequestError(f"there is no section {', '.join(unknown)}; the sections are {names}")
-    chosen_sections = tuple(s for s in sitemap.sections if not request.sections or s.name in request.sections)
+    asked = {*request.sections}
+    chosen_sections = tuple(
+        s
+        for s in sitemap.sections
+        if not asked or asked & {s.name, s.member.family if s.member is not None else s.name}
+    )
     dated = [section.name for section in chosen_sections if section.observed]
     if undated := sorted(set(request.keep_lastmods) - set(dated)):
         names = ", ".join(dated) or "none"
@@ -66,6 +76,63 @@ def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:
             "lastmod=Observed(…) to its source, or omit it"
         )
     return chosen_sections
+
+
+# ------------------------------------------------------------ the sections of ``Section.each``
+
+
+REST: Final = "other"
+"""The last part of the name of the section with the rows of all other values."""
+
+
+def member_name(family: str, value: object) -> str:
+    """Return the name of the section of a value, such as ``products-pt-br``; "" if no section can have the name."""
+    plain = unicodedata.normalize("NFKD", str(value).lower()).encode("ascii", "ignore").decode()
+    part = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-")
+    name = f"{family}-{part}"
+    return name if part not in ("", REST) and len(name) <= MOST_CHARACTERS else ""
+
+
+def members_of(manifest: Manifest | None) -> dict[str, Member]:
+    """Return the published sections that a run made of a ``Section.each``."""
+    sections = {} if manifest is None else manifest.sections
+    return {name: section.member for name, section in sections.items() if section.member is not None}
+
+
+def expanded(sitemap: Sitemap, members: Mapping[str, Member], released: Sequence[str] = ()) -> Sitemap:
+    """Return a sitemap with the given sections of each ``Section.each``, and one for the rows of all other values.
+
+    The sections ``released`` are retired. A sitemap that has such sections already gets the given ones in their place.
+    """
+    if not any(section.split for section in sitemap.sections):
+        return sitemap
+    sections: list[Section] = []
+    for section in sitemap.sections:
+        if section.split is None:
+            sections += [section] if section.member is None else []
+            continue
+        family = section.member.family if section.member is not None else section.name
+        whole: Any = section.split.source or section.source
+        column = section.split.column
+        own = {n: m for n, m in sorted(members.items()) if m.family == family and m.value is not None}
+        sections += (
+            replace(section, name=name, source=whole.part(column, member.value), split=None, member=member)
+            for name, member in own.items()
+        )
+        source = whole.part(column, None, [member.value for member in own.values()])
+        split = replace(section.split, source=whole)
+        sections.append(
+            replace(section, name=f"{family}-{REST}", source=source, split=split, member=Member(family=family))
+        )
+    retired = tuple(dict.fromkeys((*sitemap.retired, *released)))
+    return replace(sitemap, sections=tuple(sections), retired=retired)
+
+
+def with_published_members(sitemap: Sitemap, store: Store | None = None) -> Sitemap:
+    """Return a sitemap with the published sections of each ``Section.each``. By default, its store is opened for them."""
+    if not any(section.split for section in sitemap.sections):
+        return sitemap
+    return expanded(sitemap, members_of(StateRepository((store or sitemap.store.open()).state).manifest()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +147,12 @@ class OpenSitemap:
     @classmethod
     def of(cls, sitemap: Sitemap, clock: Clock, progress: Progress) -> OpenSitemap:
         """Open the store of a sitemap."""
-        return cls(sitemap=sitemap, store=sitemap.store.open(), clock=clock, progress=progress)
+        store = sitemap.store.open()
+        return cls(sitemap=with_published_members(sitemap, store), store=store, clock=clock, progress=progress)
+
+    def of_members(self, members: Mapping[str, Member]) -> OpenSitemap:
+        """Return the same with the sections that a plan or a generation made of ``Section.each``."""
+        return replace(self, sitemap=expanded(self.sitemap, members))
 
     @property
     def state(self) -> StateRepository:

@@ -160,7 +160,7 @@ def recover(
     current = opened.state.current()
     if current is None:
         return None
-    check_owner(sitemap, current.manifest)
+    check_owner(opened.sitemap, current.manifest)
     if current.manifest.promoted or (origin and current.manifest.origin not in ("", origin)):
         return None
     ensure_conditions(opened.store, sitemap.store.single_writer)
@@ -213,8 +213,9 @@ def plan(
     if not request.dry_run and (request.asked_by or request.origin):
         check_origin(manifest, request.origin, request.allow, run=run)
     run_plan = replace(make_plan(opened, manifest, request, run=run, adopted=adopted), finished=finished)
+    opened = opened.of_members(run_plan.members)
     if request.dry_run:
-        _discard(sitemap, run_plan)
+        _discard(opened.sitemap, run_plan)
         return Planned(plan=run_plan, key=None)
     asked = to_ask(manifest, run_plan.refusals, run_plan.created_at) if request.asks else {}
     fails_all = run_plan.fails_all(sitemap.on_section_failure)
@@ -222,7 +223,7 @@ def plan(
         refused = GuardError(refusal_text(run_plan.refusals), run_plan.refusals, run=run_plan.run)
         if not fails_all:
             refused.sections = tuple(sorted(run_plan.refused.keys() | {each.section for each in run_plan.failures}))
-        _discard(sitemap, run_plan)
+        _discard(opened.sitemap, run_plan)
         opened.state.write_plan(run_plan)  # for the pages, which show what the run would change
         _report_refusal(opened, run_plan, manifest, run_plan.refusals)
         raise refused
@@ -249,6 +250,7 @@ def write(
     """
     opened = OpenSitemap.of(sitemap, clock, progress)
     run_plan = opened.state.read_plan(plan_key)
+    opened = opened.of_members(run_plan.members)
     return write_batch(opened, replace(run_plan, sections={**run_plan.sections, **run_plan.refused}), batch)
 
 
@@ -288,16 +290,18 @@ def publish(
     opened = OpenSitemap.of(sitemap, clock, progress)
     state = opened.state
     run_plan, stored_at = state.stored_plan(plan_key)
+    opened = opened.of_members(run_plan.members)
     receipts = list(mapped(state.read_receipt, receipts_of(run_plan.run, receipt_keys), "sitemap-receipts"))
     if unwritten is not None and not run_plan.fails_all(sitemap.on_section_failure):
         others = (f for f in unwritten_sections(run_plan, receipts, unwritten) if f.section not in run_plan.refused)
         failures = (*failures, *others)
     left_out = {*(failure.section for failure in failures), *run_plan.refused}
-    run_plan = replace(run_plan.without(left_out), failures=(*run_plan.failures, *failures))
-    receipts = [receipt for receipt in receipts if receipt.section not in left_out]
+    run_plan = run_plan.without(left_out)
+    run_plan = replace(run_plan, failures=(*run_plan.failures, *failures))
+    receipts = [receipt for receipt in receipts if receipt.section in run_plan.sections]
     if not run_plan.changes:
         report = _unchanged(opened, run_plan)
-        _discard(sitemap, run_plan)
+        _discard(opened.sitemap, run_plan)
         return report
     canaries = Canaries(opened)
     try:
@@ -309,7 +313,7 @@ def publish(
         if at_plan:
             raise GuardError(refusal_text(refusals), refusals, run=error.run) from None
         raise
-    _discard(sitemap, run_plan)
+    _discard(opened.sitemap, run_plan)
     return finished(canaries, committed, receipts, started)
 
 

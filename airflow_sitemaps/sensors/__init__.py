@@ -67,7 +67,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
     ) -> None:
         super().__init__(sitemap=sitemap, **{"mode": "reschedule", "poke_interval": 300, **kwargs})
         names = [section.name for section in sitemap.sections]
-        unknown = [] if is_open(sections) else [name for name in listed(sections) if name not in names]
+        unknown = [] if is_open(sections) else [name for name in listed(sections) if not sitemap.has_section(name)]
         if unknown:
             raise ConfigurationError(
                 f"{self.task_id}: there is no section {', '.join(unknown)}; the sections are {', '.join(names)}"

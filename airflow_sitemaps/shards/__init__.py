@@ -62,6 +62,13 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A record of a persisted object. Fields that have their default are not stored."""
 
 
+class Member(Record, frozen=True, kw_only=True):
+    """A section that a run makes of a ``Section.each``, the ``family``. The value is None for the rows of all other values."""
+
+    family: SectionName
+    value: str | int | bool | None = None
+
+
 def is_relative_path(value: Any) -> bool:
     """Return whether a name is a relative path without ``..`` and control characters, so it stays in its folder."""
     return isinstance(value, str) and re.fullmatch(_PATH, value) is not None

@@ -17,7 +17,7 @@ from airflow_sitemaps.errors import ConflictError, IncompleteError, RefusedError
 from airflow_sitemaps.shards.manifest import Departed, GenerationNote, IndexRecord, Manifest, SectionManifest, Shard
 from airflow_sitemaps.shards.plan import Action, Plan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.ranges import KeyRange, same_kinds
-from airflow_sitemaps.shards.section_commit import CommitFacts, next_section, repaired, with_permits
+from airflow_sitemaps.shards.section_commit import CommitFacts, after_permits, next_section, repaired, with_permits
 
 if TYPE_CHECKING:
     from airflow_sitemaps.shards.codec import Receipt, StagedShard
@@ -40,6 +40,8 @@ def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt],
         before = sections.get(name)
         after = next_section(before, section_plan, staged.get(name, {}), facts, generation, first_serial(old, name))
         after = with_permits(before, after, plan, facts)
+        if section_plan.moved:
+            after = after_permits(after, ("shrink", "churn"), facts.now)
         if after is before:
             after = replace(after, known=section_plan.known_of(after.shards))
         sections[name] = after if after.question is None else replace(after, question=None)

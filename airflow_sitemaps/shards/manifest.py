@@ -11,7 +11,18 @@ from msgspec import field
 from msgspec.structs import replace
 
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
-from airflow_sitemaps.shards import BodyKey, Checksum, Count, Folder, Moment, Record, RelativePath, RunName, SectionName
+from airflow_sitemaps.shards import (
+    BodyKey,
+    Checksum,
+    Count,
+    Folder,
+    Member,
+    Moment,
+    Record,
+    RelativePath,
+    RunName,
+    SectionName,
+)
 from airflow_sitemaps.shards.ranges import EMPTY, Digest, Key, KeyRange, Known
 
 FORMAT: Final = 1
@@ -187,6 +198,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
         dated_at: Time of the latest run or rollback that changed it, if its dates are observed or compared. Default: None.
         permitted_requests: Requests whose permits let changes pass, oldest first, at most ``shards.section_commit.REQUESTS``.
         question: The last question about a refused change since its last run without a refusal. Default: None.
+        member: What it is of a ``Section.each``. Default: None, the code names the section itself.
     """
 
     name: SectionName
@@ -205,6 +217,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
     permitted_requests: tuple[str, ...] = ()
     dated_at: Moment | None = None
     question: Question | None = None
+    member: Member | None = None
 
     @property
     def urls(self) -> int:

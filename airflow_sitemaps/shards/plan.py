@@ -11,8 +11,8 @@ from typing import Final
 from msgspec import field
 from msgspec.structs import replace
 
-from airflow_sitemaps.errors import GuardError, SitemapError
-from airflow_sitemaps.shards import BodyKey, Count, Moment, Number, Record, RelativePath, RunName, SectionName
+from airflow_sitemaps.errors import GuardError, IncompleteError, SitemapError
+from airflow_sitemaps.shards import BodyKey, Count, Member, Moment, Number, Record, RelativePath, RunName, SectionName
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.manifest import LedgerPart, Shard
 from airflow_sitemaps.shards.ranges import EMPTY, Digest, KeyRange, Known
@@ -144,6 +144,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         warnings: Sentences for people about its change log.
         refresh: Whether something other than files changed (digests, ranges, configuration) and must be committed.
         ledger: What its writers need for the ledger. Default: None, the section has no ledger.
+        moved: Number of its published rows that move to new sections in this run. Default: 0.
     """
 
     name: SectionName
@@ -165,6 +166,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     refresh: bool = False
     ledger: LedgerPlan | None = None
+    moved: Count = 0
 
     def known_of(self, shards: Sequence[Shard]) -> Known | None:
         """Return ``known`` with the ages of the published shards; those written in pieces count as just surveyed.
@@ -322,6 +324,8 @@ class Plan(Record, frozen=True, kw_only=True):
         repairs: Files to put again, of whatever section. Those of a planned section are in its actions too; those of
             another section need no source.
         finished: Generation whose promotion the run finished before it planned. Default: None.
+        members: The sections that the run makes of ``Section.each``, without those of all other values.
+        tied: Names of the sections between which rows move: all of them are published, or none.
     """
 
     run: RunName
@@ -348,17 +352,30 @@ class Plan(Record, frozen=True, kw_only=True):
     asked_by: str = ""
     staged: bool = False
     finished: Count | None = None
+    members: Mapping[SectionName, Member] = {}
+    tied: tuple[SectionName, ...] = ()
 
     def without(self, names: Collection[str]) -> Plan:
         """Return the plan without some sections, which stay as published. Batches keep their numbers.
 
-        No section is removed if one of them was never published: it may replace a retired one under another name.
+        No section is removed if one of them was never published: it may replace a retired one under another name. A section
+        that is tied to one of them is left out too, as a failure of its own.
         """
+        tied = tuple(name for name in self.tied if name in self.sections) if {*names} & {*self.tied} else ()
+        because = f"rows move between it and section {', '.join(sorted({*names} & {*tied}))}, which is not published"
+        others = [
+            SectionFailure(section=name, error=IncompleteError.__name__, message=f"not published: {because}")
+            for name in tied
+            if name not in names
+        ]
+        names = {*names, *tied}
         sections = {name: section for name, section in self.sections.items() if name not in names}
         batches = tuple(batch for batch in self.batches if batch.section not in names)
         retired = tuple(name for name in self.retired if name not in names)
         new = [name for name, section in self.sections.items() if name in names and not section.base]
-        return replace(self, sections=sections, batches=batches, retired=retired).without_removals(new)
+        failures = (*self.failures, *others)
+        plan = replace(self, sections=sections, batches=batches, retired=retired, failures=failures)
+        return plan.without_removals(new)
 
     def without_removals(self, new: Sequence[str]) -> Plan:
         """Return the plan without removals of retired sections, with a warning for each, if a new section is omitted.

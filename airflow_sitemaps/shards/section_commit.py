@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from airflow_sitemaps.errors import IncompleteError, StoreContentError
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
+from airflow_sitemaps.shards import Member
 from airflow_sitemaps.shards.guards import Permit
 from airflow_sitemaps.shards.guards.judgement import day_of, least_of, recent_days, size_of
 from airflow_sitemaps.shards.layout import Format, IndexSettings, fits, shard_name
@@ -70,6 +71,7 @@ def next_section(
         known=plan.known_of(shards),
         permitted_requests=old.permitted_requests if old is not None else (),
         question=old.question if old is not None else None,
+        member=configured.member,
         dated_at=max(ledger.at, (old and old.dated_at) or ledger.at)
         if ledger and (ledger.dates or ledger.compared)
         else None,
@@ -150,14 +152,14 @@ def with_permits(old: SectionManifest | None, new: SectionManifest, plan: Plan, 
         guards -= {"growth", "churn"}  # nothing was added or replaced
     if not guards:
         return new
-    after = _after_permits(new, guards, facts.now)
+    after = after_permits(new, guards, facts.now)
     if after is old or not plan.asked_by:
         return after
     earlier = [request for request in after.permitted_requests if request != plan.asked_by]
     return replace(after, permitted_requests=(*earlier, plan.asked_by)[-REQUESTS:])
 
 
-def _after_permits(section: SectionManifest, guards: Collection[str], now: datetime) -> SectionManifest:
+def after_permits(section: SectionManifest, guards: Collection[str], now: datetime) -> SectionManifest:
     """Return a section after a change that guards permitted: later runs are compared with what it lists now."""
     days, new = recent_days(section, now), day_of(section)
     if {"shrink", "total"} & set(guards) or ("empty" in guards and not section.urls):
@@ -176,6 +178,7 @@ class SectionFacts:
     path: str
     base_url: str
     format: Format
+    member: Member | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

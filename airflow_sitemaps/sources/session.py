@@ -125,6 +125,11 @@ class SqlSession:
         with self.transaction("finding duplicate URLs", reads=True) as connection:
             return survey.duplicates(self.context, connection, most)
 
+    def values(self, column: str, least: int, most: int) -> list[tuple[str | int | bool, int]]:
+        """Return up to ``most`` values of a column that at least so many rows have, with their rows, the largest first."""
+        with self.transaction(f"counting the rows of each {column}", reads=True) as connection:
+            return siblings.values(self.context, connection, column, least, most)
+
     def table_version(self) -> str | None:
         relation = self.context.versioned
         return None if relation is None else self._versions([relation])[0]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.protocol.url_template import Template
@@ -31,6 +31,9 @@ from airflow_sitemaps.sources.user_texts import (
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import Source
+
+
+Value = str | int | bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,24 @@ class SqlSource(SourceSettings):
         pinned = copy.copy(self)
         object.__setattr__(pinned, "_state", state)
         return pinned
+
+    def part(self, column: str, value: Value | None, others: Sequence[Value] = ()) -> SqlSource:
+        """Return a copy with only the rows of one value of a column, or, if it is None, those of none of the ``others``."""
+        if value is None and not others:
+            return self
+        name = "sitemap_parts" if value is None else "sitemap_part"
+        wanted = f"({column} NOT IN :{name} OR {column} IS NULL)" if value is None else f"{column} = :{name}"
+        copied = copy.copy(self)
+        values = {
+            "where": wanted if self.where is None else f"{wanted} AND (\n{self.where}\n)",
+            "parameters": {**(self.parameters or {}), name: list(others) if value is None else value},
+            "_template": None
+            if self._template is None
+            else cast("SqlSource", self._template).part(column, value, others),
+        }
+        for attribute, each in values.items():
+            object.__setattr__(copied, attribute, each)
+        return copied
 
     def rendered(self, render: Callable[[str], str]) -> SqlSource:
         """Return a copy with query, where and text parameters rendered. A ``.sql`` file is read first.

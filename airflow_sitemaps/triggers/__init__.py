@@ -19,6 +19,7 @@ from asgiref.sync import sync_to_async
 
 from airflow_sitemaps.airflow_compat import BaseTrigger, TriggerEvent
 from airflow_sitemaps.errors import SitemapError, SourceConfigurationError, SourceError
+from airflow_sitemaps.pipeline.request import RunRequest, chosen, with_published_members
 from airflow_sitemaps.pipeline.state.repository import StateRepository, put_verified
 from airflow_sitemaps.pipeline.status import last_survey
 from airflow_sitemaps.ports import Overwrite
@@ -203,7 +204,7 @@ def last_mark(sitemap: Sitemap, name: str, sections: Sequence[str] = ()) -> Prob
         before = str(document.get("surveyed") or "")
     except (ValueError, KeyError, TypeError):
         return None  # a damaged mark costs one run that finds nothing to change
-    surveyed = last_survey(state, sections or [section.name for section in sitemap.sections])
+    surveyed = last_survey(state, [section.name for section in _selected(with_published_members(sitemap), sections)])
     if surveyed is None or surveyed <= before:  # no run since, though one may be within the tolerance
         return None
     return mark if datetime.fromisoformat(surveyed) >= started - CLOCK_TOLERANCE else None
@@ -212,7 +213,7 @@ def last_mark(sitemap: Sitemap, name: str, sections: Sequence[str] = ()) -> Prob
 def record_mark(sitemap: Sitemap, name: str, mark: ProbeMark, sections: Sequence[str] = ()) -> None:
     """Store the mark of a start of some sections (none: all) under the sensor's name, which is unique for the sitemap."""
     state = StateRepository(sitemap.store.open().state)
-    surveyed = last_survey(state, sections or [section.name for section in sitemap.sections])
+    surveyed = last_survey(state, [section.name for section in _selected(with_published_members(sitemap), sections)])
     body = json.dumps({"value": mark.value, "at": mark.at, "surveyed": surveyed}).encode()
     key = _key(name)
     put_verified(state.objects, key, body, mode=Overwrite(), write_id=f"{key}#{mark.at}")
@@ -265,6 +266,8 @@ def in_worker(sitemap: Sitemap, sections: Collection[str]) -> str:
     """Return why the triggerer cannot compare the tables of these sections (none: of all); empty if it can."""
     for section in _selected(sitemap, sections):
         source = section.source
+        if section.split is not None:
+            return f"section {section.name!r} is a Section.each"
         if not isinstance(source, SqlSource):
             return f"section {section.name!r} has no SqlSource"
         if source.materialize is not None:
@@ -298,7 +301,7 @@ def published(sitemap: Sitemap, sections: Collection[str]) -> tuple[list[TableDi
 
 
 def _selected(sitemap: Sitemap, sections: Collection[str]) -> list[Section]:
-    return [section for section in sitemap.sections if not sections or section.name in sections]
+    return list(chosen(sitemap, RunRequest(sections=tuple(sections))))
 
 
 def _digest(section: Section, state: SectionManifest | None) -> TableDigest:

@@ -61,7 +61,7 @@ def commit_facts(
     return CommitFacts(
         owner=sitemap.owner,
         sections={
-            s.name: SectionFacts(path=s.path, base_url=sitemap.base_url_of(s), format=s.format)
+            s.name: SectionFacts(path=s.path, base_url=sitemap.base_url_of(s), format=s.format, member=s.member)
             for s in sitemap.sections
         },
         index=index_settings(sitemap),

@@ -74,7 +74,7 @@ def make_draft(
         plan = plan.without(names)
         if fails_all or not plan.changes:
             raise GuardError(refusal_text(refusals), refusals, run=plan.run)
-        receipts = [receipt for receipt in receipts if receipt.section not in names]
+        receipts = [receipt for receipt in receipts if receipt.section in plan.sections]
         manifest = next_manifest(old, plan, receipts, facts)
         refused = missing_at_commit(sitemap, plan, old, manifest)  # an omitted section may be the new home of a URL
         refusals = (*refusals, *refused)
@@ -108,7 +108,8 @@ def make_draft(
         *past,
         *_moved_index(old, manifest),
     )
-    return given, manifest, refusals, (*plan.warnings[len(given.warnings) :], *canaries.warnings(), *own)
+    warnings = (*plan.warnings[len(given.warnings) :], *canaries.warnings(), *own)
+    return replace(given, failures=plan.failures), manifest, refusals, warnings
 
 
 def _moved_index(old: Manifest | None, new: Manifest) -> tuple[str, ...]:
@@ -376,10 +377,13 @@ def _without_emptied(section: SectionManifest, plan: SectionPlan | None) -> Sect
 
 def _facts(live: Manifest, plan: Plan) -> CommitFacts:
     """Return the input of the reducer from the live generation, whose address new sections get."""
-    facts = {name: SectionFacts(path="", base_url=live.base_url, format="xml") for name in plan.sections}
+    facts = {
+        name: SectionFacts(path="", base_url=live.base_url, format="xml", member=plan.members.get(name))
+        for name in plan.sections
+    }
     for name, section in live.sections.items():
         form: Format = "text" if any(file.name.endswith(SUFFIX["text"]) for file in section.files()) else "xml"
-        facts[name] = SectionFacts(path=section.path, base_url=section.base_url, format=form)
+        facts[name] = SectionFacts(path=section.path, base_url=section.base_url, format=form, member=section.member)
     return CommitFacts(
         owner=live.owner,
         sections=facts,

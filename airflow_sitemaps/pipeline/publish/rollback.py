@@ -16,7 +16,7 @@ from airflow_sitemaps.pipeline.publish.commit_files import attach, commit_facts
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.publish.publisher import finish, put_manifest
 from airflow_sitemaps.pipeline.report import Report, make_report
-from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap
+from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap, members_of
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner, check_stamp
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
@@ -60,7 +60,7 @@ def rollback(
         raise ConfigurationError(
             f"nothing was ever published at {sitemap.store.describe()}: there is no generation yet"
         )
-    check_owner(sitemap, current.manifest)
+    check_owner(opened.sitemap, current.manifest)
     run = new_run(clock)
     if origin:
         check_origin(current.manifest, origin, allow, run=run)
@@ -79,6 +79,7 @@ def rollback(
             )
     old = current.manifest
     earlier = _earlier(opened.state, old, generation)
+    opened = opened.of_members(members_of(earlier))
     facts = commit_facts(opened, old)
     listing = public_files.look(opened.store)
     drifted: dict[str, str | None] = {}

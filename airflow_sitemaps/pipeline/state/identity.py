@@ -130,8 +130,9 @@ def check_owner(sitemap: Sitemap, manifest: Manifest) -> None:
             f"is {sitemap.store.base_url} (owner {sitemap.owner!r}). Give this sitemap an address and a state area "
             "of its own (state_url=, or state_dir= of a LocalStore)."
         )
-    names = {section.name for section in sitemap.sections} | set(sitemap.retired)
-    if manifest.sections and not names & set(manifest.sections):
+    families = {section.member.family for section in manifest.sections.values() if section.member is not None}
+    is_own = any(map(sitemap.has_section, manifest.sections)) or families & {*sitemap.retired}
+    if manifest.sections and not (is_own or manifest.sections.keys() & {*sitemap.retired}):
         raise OwnershipError(
             f"the sitemap at {manifest.base_url} has the sections {', '.join(manifest.sections)}, and none of them is "
             "in this pipeline: two pipelines would publish to one address. Give this pipeline an address of its own, "

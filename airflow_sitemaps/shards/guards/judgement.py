@@ -114,6 +114,7 @@ def rows_at_plan(change: SectionChange, plan: SectionPlan) -> tuple[Refusal, ...
         change.guards,
         change.name,
         now=plan.rows,
+        moved=plan.moved,
         before=None if before is None else before.rows - before.null_keys,  # as counted by the plan
         peak=change.peak,
         what="rows",
@@ -129,8 +130,8 @@ def rows_at_plan(change: SectionChange, plan: SectionPlan) -> tuple[Refusal, ...
     return (*size, *(replace(refusal, message=refusal.message + cause) for refusal in null_keys), *redated)
 
 
-def urls_at_commit(change: SectionChange, after: SectionManifest, base_url: str) -> tuple[Refusal, ...]:
-    """Judge the URLs that a run rendered. ``base_url`` is the address of the files' folder."""
+def urls_at_commit(change: SectionChange, after: SectionManifest, base_url: str, moved: int = 0) -> tuple[Refusal, ...]:
+    """Judge the URLs that a run rendered. ``base_url`` is the address of the files' folder; ``moved`` rows left for new sections."""
     guards, name, before = change.guards, change.name, change.before
     due = after.rows - after.expired_rows
     days = {} if before is None else recent_days(before, change.now)
@@ -138,13 +139,14 @@ def urls_at_commit(change: SectionChange, after: SectionManifest, base_url: str)
         guards,
         name,
         now=size_of(after),
+        moved=moved,
         before=None if before is None else size_of(before),
         peak=change.peak,
         what="URLs",
         least=min((day.least for day in days.values() if day.least), default=0),
     )
     if change.young is None:
-        refusals += _check_replaced(change, after)
+        refusals += _check_replaced(change, after, moved)
     elif after.urls or not due:  # age may empty it, rules may not
         refusals = change.by_age(refusals, after.urls, "URLs")
     refusals += check_dropped(guards, name, rows=due, dropped=due - after.urls)
@@ -156,7 +158,7 @@ def urls_at_commit(change: SectionChange, after: SectionManifest, base_url: str)
 
 
 def check_size(
-    guards: Guards, section: str, *, now: int, before: int | None, peak: int, what: str, least: int = 0
+    guards: Guards, section: str, *, now: int, before: int | None, peak: int, what: str, least: int = 0, moved: int = 0
 ) -> tuple[Refusal, ...]:
     """Return refusals because of the number of rows or URLs (``what``) that a section would have.
 
@@ -164,8 +166,9 @@ def check_size(
         before: The number as last committed. None if the section was never committed.
         peak: The greatest number of the last seven days.
         least: The smallest number of the last seven days. Default: 0, not known.
+        moved: Number of rows that move to new sections, which is no loss. Default: 0.
     """
-    if now == 0:
+    if now == 0 and not moved:
         published = "none were ever published" if before is None else f"{before:,} are published"
         advice = " Check whether its table is empty or still being loaded." if what == "rows" else ""
         message = f"Section {section!r} has no {what} now; {published}.{advice}"
@@ -175,11 +178,12 @@ def check_size(
     refusals = []
     highest = max(before, peak)
     limit = guards.shrink_limit(highest)
-    if now < highest * (1 - limit):
-        part = (highest - now) / highest
+    left = now + moved
+    if left < highest * (1 - limit):
+        part = (highest - left) / highest
         of_week = f" (the most of the last seven days; {before:,} are published)" if highest > before else ""
         message = (
-            f"Section {section!r} would shrink from {highest:,}{of_week} to {now:,} {what} (-{part:.1%}; the limit is "
+            f"Section {section!r} would shrink from {highest:,}{of_week} to {left:,} {what} (-{part:.1%}; the limit is "
             f"{limit:.1%}, {_limit_name(guards, highest)})."
         )
         refusals.append(Refusal(guard="shrink", section=section, message=message, value=part))
@@ -210,8 +214,8 @@ def check_dropped(guards: Guards, section: str, *, rows: int, dropped: int) -> t
     return (Refusal(guard="dropped", section=section, message=message, value=dropped / rows),)
 
 
-def _check_replaced(change: SectionChange, after: SectionManifest) -> tuple[Refusal, ...]:
-    """Compare the URLs with those of the last generation, and of the first day of the week."""
+def _check_replaced(change: SectionChange, after: SectionManifest, moved: int) -> tuple[Refusal, ...]:
+    """Compare the URLs with those of the last generation, and of the first day of the week, without those that ``moved``."""
     before, limit = change.before, change.guards.max_churn
     if before is None or not before.urls:
         return ()
@@ -220,7 +224,7 @@ def _check_replaced(change: SectionChange, after: SectionManifest) -> tuple[Refu
     if first is not None:
         lost.append((first.urls, url_sample.gone_since(first.sample, after)))
     for earlier, gone in lost:
-        part = _replaced(gone or 0.0, earlier=earlier, now=after.urls)
+        part = _replaced(gone or 0.0, earlier=earlier, now=after.urls) - moved / max(1, earlier)
         if earlier >= SMALLEST and part > limit:
             message = (
                 f"Section {change.name!r}: about {part:.0%} of the {earlier:,} URLs of the last generation, or of the last "

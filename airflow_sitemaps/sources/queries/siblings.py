@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey, cut, total
 from airflow_sitemaps.sources.columns import NUMBERS, Kind
 from airflow_sitemaps.sources.queries import CHANGING, Relation, boundaries, free_names, relation_of, survey
@@ -135,6 +137,30 @@ def take(
         ]
         surveys.append(Survey(digests=tuple(sums), null_keys=null_keys, null_key_samples=samples))
     return surveys
+
+
+def values(
+    context: QueryContext, connection: sa.Connection, column: str, least: int, most: int
+) -> list[tuple[str | int | bool, int]]:
+    """Return up to ``most`` values of a column that at least ``least`` rows have, with their rows, the largest first.
+
+    Raises:
+        SourceConfigurationError: The column holds something else than texts, whole numbers and booleans.
+    """
+    statement = context.relation.binds().statement(
+        f"SELECT src.{column} AS part, COUNT(*) AS part_rows FROM {context.from_item} WHERE src.{column} IS NOT NULL"
+        f" GROUP BY src.{column} HAVING COUNT(*) >= {least} ORDER BY COUNT(*) DESC"
+    )
+    result = []
+    for value, rows in connection.execute(*statement).fetchmany(most):
+        whole = int(value) if isinstance(value, Decimal) and value == value.to_integral_value() else value
+        if not isinstance(whole, (str, int)):
+            raise SourceConfigurationError(
+                f"{context.name}: Section.each({column!r}): the column holds a {type(value).__name__}; give a column of texts, whole "
+                "numbers or booleans, or a query= that casts it"
+            )
+        result.append((whole, int(rows)))
+    return result
 
 
 def _together(

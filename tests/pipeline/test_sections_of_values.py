@@ -1,0 +1,485 @@
+"""``Section.each``: a run makes sections of the values of a column, and never loses a row that moves between them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from airflow_sitemaps import Guards, ListSource, MemoryStore, Observed, Section, ShardPolicy, Sitemap, SqlSource
+from airflow_sitemaps.errors import (
+    ConfigurationError,
+    GuardError,
+    IncompleteError,
+    PartlyPublishedError,
+    RefusedError,
+    RequestError,
+    SourceError,
+)
+from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.find import find
+from airflow_sitemaps.pipeline.plan import planner
+from airflow_sitemaps.pipeline.request import QUIET, OpenSitemap, member_name
+from airflow_sitemaps.shards import Member
+from airflow_sitemaps.shards.guards import BARE_LIMITS, Refusal
+from airflow_sitemaps.sources.session import SqlSession
+from airflow_sitemaps.testing import FakeClock, crawl
+from tests.support.environment import BASE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from airflow_sitemaps.pipeline.report import Report
+
+LEAST = 20
+EVERYTHING = tuple(f"{guard}=1" if limit == 0.5 or guard == "churn" else guard for guard, limit in BARE_LIMITS.items())
+
+
+@dataclass
+class Shop:
+    """A table of products with a locale in SQLite, and a sitemap of it in memory."""
+
+    path: Path
+    clock: FakeClock = field(default_factory=FakeClock)
+    settings: dict[str, Any] = field(default_factory=dict)
+    last: int = 0
+
+    def __post_init__(self) -> None:
+        self.store = MemoryStore(base_url=BASE, now=self.clock.now)
+        self.run(
+            "CREATE TABLE products (id INTEGER PRIMARY KEY, locale TEXT, slug TEXT, title TEXT, shown INTEGER DEFAULT 1)"
+        )
+
+    def run(self, sql: str, *values: Any) -> list[Any]:
+        connection = sqlite3.connect(self.path)
+        try:
+            return connection.execute(sql, values).fetchall()
+        finally:
+            connection.commit()
+            connection.close()
+
+    def add(self, locale: str | None, number: int, *, slug: str = "s") -> None:
+        rows = []
+        for _ in range(number):
+            self.last += 1
+            rows.append((self.last, locale, f"{slug}{self.last}", "T"))
+        connection = sqlite3.connect(self.path)
+        connection.executemany("INSERT INTO products (id, locale, slug, title) VALUES (?, ?, ?, ?)", rows)
+        connection.commit()
+        connection.close()
+
+    def sitemap(self, *others: Section, source: dict[str, Any] | None = None, **arguments: Any) -> Sitemap:
+        own = SqlSource("shop", table="products", key="id", loc=f"{BASE}{{slug}}", **(source or {}))
+        section = Section.each("locale", own, name="products", least=LEAST, **self.settings)
+        return Sitemap(self.store, [section, *others], **{"shards": ShardPolicy(max_urls=10)} | arguments)
+
+    def build(self, *allow: str, sitemap: Sitemap | None = None, **arguments: Any) -> dict[str, int]:
+        report = build(sitemap or self.sitemap(), allow=allow, clock=self.clock, **arguments)
+        self.clock.advance(timedelta(hours=1))
+        return self.sizes(report)
+
+    def sizes(self, report: Report) -> dict[str, int]:
+        self.report = report
+        return {name: section.urls for name, section in report.sections.items()}
+
+    def check(self) -> None:
+        """Every row of the table is listed exactly once."""
+        listed = crawl(self.store.open()).locs()
+        assert Counter(listed) == Counter(f"{BASE}{slug}" for (slug,) in self.run("SELECT slug FROM products"))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", f"sqlite:///{tmp_path}/shop.db")
+    return Shop(tmp_path / "shop.db")
+
+
+def test_values_with_enough_rows_get_a_section_and_the_others_share_one(shop: Shop) -> None:
+    for locale, number in (("de", 40), ("pt-BR", 25), ("xx", 3), ("", 30), (None, 4)):
+        shop.add(locale, number)
+    assert shop.build() == {"products-de": 40, "products-pt-br": 25, "products-other": 37}
+    shop.check()
+    assert "products-pt-br-00001.xml.gz" in crawl(shop.store.open()).files
+
+
+def test_values_without_a_name_of_their_own_stay_in_the_section_of_the_others(shop: Shop) -> None:
+    for locale in ("a b", "a-b", "other", "日本", "de"):
+        shop.add(locale, LEAST)
+    assert shop.build() == {"products-de": LEAST, "products-other": 4 * LEAST}
+    shop.check()
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [("pt-BR", "f-pt-br"), ("zh_Hans", "f-zh_hans"), ("Österreich", "f-osterreich"), (5, "f-5"), (True, "f-true"),
+     ("Home & Garden", "f-home-garden"), ("other", ""), ("日本", ""), ("x" * 63, "")],
+)  # fmt: skip
+def test_the_name_of_a_value(value: object, name: str) -> None:
+    assert member_name("f", value) == name
+
+
+def test_a_value_that_reaches_the_number_leaves_the_others_with_a_notice(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("sv", LEAST - 1)
+    assert shop.build() == {"products-de": 40, "products-other": 19}
+    shop.add("sv", 1)
+    assert shop.build() == {"products-de": 40, "products-sv": 20, "products-other": 0}
+    assert "section 'products-sv' is new: 20 rows have its value, and leave 'products-other'" in shop.report.warnings
+    shop.check()
+    before = shop.report.generation
+    assert shop.build() == {"products-de": 40, "products-sv": 20, "products-other": 0}
+    assert shop.report.generation == before
+
+
+def test_a_large_new_value_is_no_loss_and_no_growth_of_the_others(shop: Shop) -> None:
+    shop.add("de", 2_000)
+    for number in range(60):
+        shop.add(f"x{number}", LEAST - 1)
+    shop.settings["guards"] = Guards.strict()
+    assert shop.build() == {"products-de": 2_000, "products-other": 60 * (LEAST - 1)}
+    shop.add("sv", 9_000)
+    for number in range(50):
+        shop.add(f"x{number}", 1)
+    assert shop.build()["products-sv"] == 9_000
+    assert shop.build()["products-other"] == 10 * (LEAST - 1)
+    shop.check()
+
+
+def test_the_week_before_a_move_does_not_refuse_the_runs_after_it(shop: Shop) -> None:
+    shop.add("de", 1_000)
+    shop.add("sv", LEAST - 1)
+    shop.add("no", LEAST - 1)
+    shop.build()
+    shop.add("sv", 1)
+    shop.build()
+    shop.add("no", 1)
+    assert shop.build() == {"products-de": 1_000, "products-no": 20, "products-sv": 20, "products-other": 0}
+    shop.add("xx", 5)
+    assert shop.build()["products-other"] == 5
+    shop.check()
+
+
+def test_a_section_stays_when_its_rows_become_few(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("sv", 25)
+    shop.build()
+    shop.run("DELETE FROM products WHERE locale = 'sv' AND id > 55")
+    assert shop.build() == {"products-de": 40, "products-sv": 15, "products-other": 0}
+    shop.check()
+
+
+def test_a_vanished_value_is_refused_until_a_permit_and_then_released(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("sv", 25)
+    shop.build()
+    shop.run("DELETE FROM products WHERE locale = 'sv'")
+    with pytest.raises(GuardError, match="Section 'products-sv' has no rows now; 25 are published"):
+        shop.build()
+    assert shop.build("empty:products-sv") == {"products-de": 40, "products-sv": 0, "products-other": 0}
+    assert "products-sv" in shop.build()
+    assert shop.build() == {"products-de": 40, "products-other": 0}
+    shop.add("sv", 3)
+    assert shop.build() == {"products-de": 40, "products-other": 3}
+    shop.check()
+
+
+def test_a_truncated_table_keeps_every_section(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("sv", 25)
+    shop.build()
+    listed = crawl(shop.store.open()).locs()
+    shop.run("DELETE FROM products")
+    with pytest.raises(GuardError):
+        shop.build()
+    assert crawl(shop.store.open()).locs() == listed
+
+
+def test_a_new_section_that_guards_refuse_leaves_the_family_as_it_is(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.add("de", 40)
+    shop.build()
+    shop.add("sv", LEAST)
+    judge = planner.rows_at_plan  # type: ignore[attr-defined]
+
+    def refuse(change: Any, plan: Any) -> Any:
+        refusal = Refusal(guard="dropped", section=change.name, message="too many rows without a key", value=0.9)
+        return (refusal,) if change.name == "products-sv" else judge(change, plan)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(planner, "rows_at_plan", refuse)
+        assert shop.build() == {"products-de": 40, "products-other": 20}
+    assert "the sections of 'products' stay the same in this run: too many rows without a key" in shop.report.warnings
+    shop.check()
+    assert shop.build()["products-sv"] == 20
+
+
+def test_a_failing_count_leaves_the_family_as_it_is(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.add("de", 40)
+    shop.build()
+    shop.add("sv", LEAST)
+
+    def fail(*_: object) -> None:
+        raise SourceError("the database is tired")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqlSession, "values", fail)
+        assert shop.build() == {"products-de": 40, "products-other": 20}
+    assert "the sections of 'products' stay the same in this run: the database is tired" in shop.report.warnings
+    shop.check()
+    assert shop.build() == {"products-de": 40, "products-sv": 20, "products-other": 0}
+    shop.check()
+
+
+def test_a_failing_plan_of_a_new_section_leaves_the_family_as_it_is(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.add("de", 40)
+    shop.build()
+    shop.add("sv", LEAST)
+    boundaries = SqlSession.boundaries
+
+    def fail(self: SqlSession, *arguments: Any) -> Any:
+        if "products-sv" in self.context.name:
+            raise SourceError("the database is tired")
+        return boundaries(self, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqlSession, "boundaries", fail)
+        assert shop.build() == {"products-de": 40, "products-other": 20}
+    shop.check()
+    assert shop.build()["products-sv"] == 20
+    shop.check()
+
+
+@pytest.mark.parametrize("written", ["products-other", "products-sv"])
+def test_rows_that_move_are_published_in_both_sections_or_in_neither(shop: Shop, written: str) -> None:
+    shop.add("de", 40)
+    shop.add("sv", LEAST - 1)
+    shop.add("xx", 5)
+    shop.build()
+    before = set(crawl(shop.store.open()).locs())
+    shop.add("sv", 1)
+    shop.add("de", 1)
+    sitemap = shop.sitemap()
+    planned = stages.plan(sitemap, stages.RunRequest(), clock=shop.clock)
+    assert planned.key is not None
+    assert set(planned.plan.tied) == {"products-other", "products-sv"}
+    keys = [
+        stages.write(sitemap, planned.key, batch.number, clock=shop.clock).receipt_key
+        for batch in planned.plan.batches
+        if batch.section in (written, "products-de")
+    ]
+    report = stages.publish(sitemap, planned.key, keys, unwritten={}, clock=shop.clock)
+    assert {failure.section for failure in report.failures} == {"products-other", "products-sv"}
+    assert set(crawl(shop.store.open()).locs()) == before | {f"{BASE}s66"}
+    assert shop.build()["products-sv"] == LEAST
+    shop.check()
+
+
+def test_rows_that_a_guard_refuses_at_the_commit_keep_both_sections_as_published(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("xx", 5)
+    shop.build()
+    before = set(crawl(shop.store.open()).locs())
+    shop.run("DELETE FROM products WHERE locale = 'xx'")
+    shop.add("xx", 6)
+    shop.add("sv", 200, slug="x" * 3_000)  # rules drop them when they are written
+    with pytest.raises(PartlyPublishedError) as caught:
+        shop.build(sitemap=shop.sitemap(Section("pages", ListSource(["/about"]))))
+    assert "section products-sv: GuardError: " in str(caught.value)
+    assert "rows move between it and section products-sv, which is not published" in str(caught.value)
+    assert set(crawl(shop.store.open()).locs()) == before | {f"{BASE}about"}
+
+
+def test_a_run_of_one_section_finds_no_new_ones(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.build()
+    shop.add("sv", LEAST)
+    shop.add("de", 1)
+    assert shop.build(sections=["products-de"]) == {"products-de": 41, "products-other": 0}
+    assert shop.build(sections=["products"]) == {"products-de": 41, "products-sv": 20, "products-other": 0}
+    shop.check()
+    with pytest.raises(RequestError, match="there is no section products-fr"):
+        shop.build(sections=["products-fr"])
+
+
+def test_an_earlier_generation_returns_with_its_sections(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("sv", LEAST - 1)
+    shop.build()
+    first = crawl(shop.store.open()).locs()
+    shop.add("sv", 1)
+    shop.build()
+    report = stages.rollback(shop.sitemap(), 1, clock=shop.clock)
+    assert shop.sizes(report) == {"products-de": 40, "products-other": 19, "products-sv": 0}
+    assert sorted(crawl(shop.store.open()).locs()) == sorted(first)
+    shop.clock.advance(timedelta(hours=1))
+    assert shop.build() == {"products-de": 40, "products-sv": 20, "products-other": 0}
+    shop.check()
+
+
+def test_a_family_that_is_retired_leaves_with_all_its_sections(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("xx", 3)
+    pages = Section("pages", ListSource(["/about"]))
+    shop.build(sitemap=shop.sitemap(pages))
+    with pytest.raises(PartlyPublishedError, match="'products-de' is published but no longer in the code"):
+        shop.build(sitemap=Sitemap(shop.store, [pages, Section("more", ListSource(["/more"]))]))
+    shop.build(sitemap=Sitemap(shop.store, [pages], retired=["products", "more"]))
+    assert list(crawl(shop.store.open()).locs()) == [f"{BASE}about"]
+
+
+def test_sections_of_a_loop_go_on_as_those_of_a_column(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("sv", 25)
+    loop = [
+        Section(
+            f"products-{code}",
+            SqlSource("shop", table="products", key="id", loc=f"{BASE}{{slug}}", where="locale = :code", parameters={"code": code}),
+        )
+        for code in ("de", "sv")
+    ]  # fmt: skip
+    shop.build(sitemap=Sitemap(shop.store, loop, shards=ShardPolicy(max_urls=10)))
+    names = set(crawl(shop.store.open()).files)
+    assert shop.build() == {"products-de": 40, "products-sv": 25, "products-other": 0}
+    assert set(crawl(shop.store.open()).files) == names
+    shop.check()
+
+
+def test_observed_dates_begin_again_only_with_a_permit(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("sv", LEAST - 1)
+    sitemap = shop.sitemap(source={"lastmod": Observed("title")})
+    shop.build(sitemap=sitemap)
+    shop.add("sv", 1)
+    assert shop.build(sitemap=sitemap) == {"products-de": 40, "products-other": 20}
+    assert any("--allow redated:products-other" in warning for warning in shop.report.warnings)
+    assert shop.build("redated:products-other", sitemap=sitemap)["products-sv"] == 20
+    shop.check()
+
+
+def test_a_row_that_moves_is_not_gone(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("sv", LEAST - 1)
+    sitemap = shop.sitemap(gone=timedelta(days=30))
+    shop.build(sitemap=sitemap)
+    shop.add("sv", 1)
+    shop.run("DELETE FROM products WHERE id = 1")
+    shop.build(sitemap=sitemap)
+    manifest = OpenSitemap.of(sitemap, shop.clock, QUIET).state.published()
+    assert manifest.gone is not None
+    assert manifest.gone.urls == 1
+
+
+def test_at_most_so_many_sections_are_made_the_largest_first(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "MOST_MEMBERS", 2)
+    for place, locale in enumerate("abcd"):
+        shop.add(locale, LEAST + place)
+    assert shop.build() == {"products-c": 22, "products-d": 23, "products-other": 41}
+    assert any("at most 2 sections" in warning for warning in shop.report.warnings)
+    shop.check()
+
+
+def test_a_name_that_another_section_has_is_left_to_it(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("sv", 40)
+    assert shop.build(sitemap=shop.sitemap(Section("products-de", ListSource(["/about"])))) == {
+        "products-sv": 40,
+        "products-other": 40,
+        "products-de": 1,
+    }
+
+
+def test_a_url_is_found_in_the_section_of_its_value(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.build()
+    assert [match.section for match in find(shop.sitemap(), f"{BASE}s7").matches] == ["products-de"]
+
+
+def test_the_manifest_says_which_value_a_section_has(shop: Shop) -> None:
+    shop.add("pt-BR", 40)
+    shop.build()
+    manifest = OpenSitemap.of(shop.sitemap(), shop.clock, QUIET).state.published()
+    assert {name: section.member for name, section in manifest.sections.items()} == {
+        "products-pt-br": Member(family="products", value="pt-BR"),
+        "products-other": Member(family="products"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("column", "source", "message"),
+    [
+        ("lower(locale)", {}, "give a column's name"),
+        ("locale", {"group": "id", "language": "locale"}, "cannot be used with group="),
+        ("locale", {"query": "SELECT 1", "table": None, "materialize": "s"}, "cannot be used with materialize="),
+    ],
+)
+def test_settings_that_concern_several_sections_are_refused(column: str, source: dict[str, Any], message: str) -> None:
+    settings: dict[str, Any] = {"table": "products", "key": "id", "loc": "url", **source}
+    with pytest.raises(ConfigurationError, match=message):
+        Section.each(column, SqlSource("shop", **settings), name="products")
+
+
+def test_a_list_has_no_columns() -> None:
+    with pytest.raises(ConfigurationError, match="source= is a ListSource; give a SqlSource"):
+        Section.each("locale", ListSource(["/"]), name="pages")  # type: ignore[arg-type]
+
+
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.sampled_from(["de", "DE", "fr", "a b", "", None]), st.integers(1, 30)),
+        st.tuples(st.just("move"), st.sampled_from(["de", "fr", "sv", None]), st.integers(2, 5)),
+        st.tuples(st.just("delete"), st.sampled_from(["de", "fr", "sv"]), st.integers(1, 3)),
+        st.tuples(st.just("build"), st.booleans(), st.just(0)),
+        st.tuples(st.just("unwritten"), st.sampled_from(["products-de", "products-fr", "products-other"]), st.just(0)),
+    ),
+    min_size=3,
+    max_size=12,
+)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(operations=OPERATIONS)
+def test_no_history_loses_or_repeats_a_row(
+    operations: list[Any], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("history")
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", f"sqlite:///{folder}/shop.db")
+    shop = Shop(folder / "shop.db", settings={"guards": Guards.disabled()})
+    shop.add("de", 5)
+    for what, value, number in operations:
+        if what == "add":
+            shop.add(value, number)
+        elif what == "move":
+            shop.run(f"UPDATE products SET locale = ? WHERE id % {number} = 0", value)
+        elif what == "delete":
+            shop.run(f"DELETE FROM products WHERE locale = ? AND id % {number} = 0 AND id > 5", value)
+        elif what == "build":
+            shop.build(*EVERYTHING, full=value)
+            shop.check()
+        else:
+            listed = set(crawl(shop.store.open()).locs()) if shop.store.public.objects else set()
+            planned = stages.plan(shop.sitemap(), stages.RunRequest(allow=EVERYTHING), clock=shop.clock)
+            assert planned.key is not None
+            keys = [
+                stages.write(shop.sitemap(), planned.key, batch.number, clock=shop.clock).receipt_key
+                for batch in planned.plan.batches
+                if batch.section != value
+            ]
+            try:
+                stages.publish(shop.sitemap(), planned.key, keys, unwritten={}, clock=shop.clock)
+            except (RefusedError, IncompleteError):
+                continue  # nothing to publish
+            kept = {f"{BASE}{slug}" for (slug,) in shop.run("SELECT slug FROM products")}
+            if listed:
+                assert listed & kept <= set(crawl(shop.store.open()).locs())
+            shop.clock.advance(timedelta(hours=1))
+    shop.build(*EVERYTHING)
+    shop.check()
