@@ -139,6 +139,8 @@ class SitemapPlanOperator(SitemapOperator):
             if not request.dry_run:
                 finished = stages.recover(sitemap, origin=request.origin, progress=progress)
             planned = stages.plan(sitemap, request, finished=finished, progress=progress)
+            if new := [name for name in planned.plan.sections if name not in sections]:
+                context["ti"].xcom_push(key=SECTIONS, value=[*sections, *new][:MAX_NAMES])
         most = configuration().getint("core", "max_map_length", fallback=MAX_BATCHES)
         tasks = make_tasks(planned.plan.batches, request.batch_rows, min(most, MAX_BATCHES))
         _log_plan(context, planned, tasks)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
+from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup
 from airflow_sitemaps.testing import MemorySourceConfig
@@ -249,6 +252,38 @@ def test_only_the_sections_asked_for_are_written(sitemap: Sitemap, products: lis
     run(dag, {"sections": ["products"]})
 
     assert [event["report"]["result"] for event in events("sections")] == ["published", "unchanged", "published"]
+
+
+def test_the_sections_of_a_column_appear_and_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_OF_LOCALES", f"sqlite:///{tmp_path}/shop.db")
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as shop:
+        shop.execute("CREATE TABLE products (id INTEGER PRIMARY KEY, locale TEXT)")
+        shop.executemany("INSERT INTO products VALUES (?, ?)", [(n, "de" if n < 25 else "sv") for n in range(29)])
+        shop.commit()
+        source = SqlSource("shop_of_locales", table="products", key="id", loc=f"{URL}{{locale}}/{{id}}")
+        sitemap = Sitemap(
+            LocalStore(tmp_path / "site", base_url=URL),
+            [Section.each("locale", source, name="products", least=5), Section("pages", MemorySourceConfig(rows(1)))],
+            shards=ShardPolicy(max_urls=10),
+        )
+        dag = dag_of(sitemap, "sections_of_a_column", publish_kwargs={"outlets": [sitemap.sections_asset]})
+        first = run(dag)
+        shop.execute("INSERT INTO products VALUES (99, 'sv')")
+        shop.commit()
+        second = run(dag)
+
+    assert {*states(first).values(), *states(second).values()} == {"success"}
+    assert xcom(first, "sitemap.plan", "sitemap_sections") == ["products-other", "pages", "products-de"]
+    assert xcom(second, "sitemap.plan", "sitemap_sections") == ["products-de", "products-other", "pages", "products-sv"]
+    changed = [event["sections"] for event in events("sections_of_a_column") if "report" not in event]
+    assert {*changed[0]} == {"products-de", "products-other", "pages"}
+    assert {*changed[-1]} == {"products-other", "products-sv"}
+    reports = [event["report"]["sections"] for event in events("sections_of_a_column") if "report" in event]
+    assert reports[-1]["products-sv"]["loc"] == f"{URL}{{locale}}/{{id}}"
+    assert sum(len(urls) for urls in published(tmp_path / "site").values()) == 31
+    assert len(published(tmp_path / "site")["products-sv-00001.xml.gz"]) == 5
+    only = run(dag, {"sections": ["products-sv"], "full": True})
+    assert xcom(only, "sitemap.plan", "sitemap_sections") == ["products-sv"]
 
 
 def test_a_plan_names_every_section_that_it_is_to_publish(tmp_path: Path) -> None:

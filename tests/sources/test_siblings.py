@@ -502,3 +502,85 @@ def test_a_survey_older_than_a_version_of_the_table_is_not_used(
     assert {each: s.shards.rewritten for each, s in report.sections.items()} == {"de": 1, "fr": 1, "it": 0, "rest": 0}
     monkeypatch.setattr("airflow_sitemaps.sources.queries.siblings.take", take)
     assert shop.build().result == "unchanged"
+
+
+# ------------------------------------------------------------ Section.each
+
+
+def family_of(name: str, kind: str, values: list[Any], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, SqlSource]:
+    base = connected(name, "siblings", monkeypatch)
+    if kind not in base.types and not kind.startswith("="):
+        pytest.skip(f"this {name} has no {kind}")
+    create(base, "families", {"id": "integer", "slug": "text", "part": kind})
+    base.insert("families", [{"id": n, "slug": f"p{n}", "part": value} for n, value in enumerate(values)])
+    return base, SqlSource("siblings", table="families", key="id", loc=f"{BASE}{{slug}}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_value_of_a_column_has_a_section(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = ["de", "x-'y:z%", "fr"] * 9 + [""] * 3 + ["it"]
+    base, source = family_of(name, "text", values + [None] * (name != "clickhouse"), monkeypatch)
+    sitemap = Sitemap(
+        LocalStore(tmp_path / "site", base_url=BASE, state_dir=tmp_path / "state"),
+        [Section.each("part", source, name="f", least=5)],
+    )
+    report = build(sitemap)
+    sizes = {section: part.urls for section, part in report.sections.items()}
+    assert sizes == {"f-de": 9, "f-fr": 9, "f-x-y-z": 9, "f-other": len(values) + (name != "clickhouse") - 27}
+    base.insert("families", [{"id": 1_000 + n, "slug": f"p{1_000 + n}", "part": "it"} for n in range(4)])
+    report = build(sitemap)
+    assert report.sections["f-it"].urls == 5
+    assert report.sections["f-de"].rows_read == 0
+    assert build(sitemap).result == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "values"),
+    [
+        ("postgresql", "=boolean", ["true", "false"]),
+        ("postgresql", "=char(5)", ["de", "fr"]),
+        ("postgresql", "=numeric(9)", [7, 8]),
+        ("postgresql", "integer", [7, 8]),
+        ("postgresql", "=bigint", [7, 8]),
+        ("postgresql", "text_ci", ["de", "DE", "fr"]),
+        ("mariadb", "=varchar(9) collate utf8mb4_general_ci", ["de", "DE", "de ", "fr"]),
+        ("mariadb", "=enum('de', 'fr')", ["de", "fr"]),
+        ("duckdb", "=enum('de', 'fr')", ["de", "fr"]),
+        ("sqlite", "integer", [7, 8]),
+    ],
+)
+def test_a_column_of_any_kind_that_has_names(
+    name: str, kind: str, values: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name not in NAMES:
+        pytest.skip(f"no {name}")
+    _, source = family_of(name, kind, values * 6, monkeypatch)
+    sitemap = Sitemap(
+        LocalStore(tmp_path / "site", base_url=BASE, state_dir=tmp_path / "state"),
+        [Section.each("part", source, name="f", least=5)],
+    )
+    report = build(sitemap)
+    assert sum(part.urls for part in report.sections.values()) == len(values) * 6
+    assert len(report.sections) == 3
+    assert build(sitemap).result == "unchanged"
+
+
+def test_a_column_whose_values_give_no_names_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, source = family_of("sqlite", "=REAL", [1.5, 2.5] * 9, monkeypatch)
+    sitemap = Sitemap(
+        LocalStore(tmp_path / "site", base_url=BASE, state_dir=tmp_path / "state"),
+        [Section.each("part", source, name="f", least=5)],
+    )
+    with pytest.raises(SourceConfigurationError, match=r"Section.each\('part'\): the column holds a float"):
+        build(sitemap)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_the_values_of_a_column_are_counted_by_one_statement(name: str) -> None:
+    context, recorder = context_of(name, (Column(name="id", kind=Kind.INTEGER),)), Recorder()
+    recorder.fetchmany = lambda most: []  # type: ignore[attr-defined]
+    monkey = recorder.execute
+    recorder.execute = lambda *arguments: (monkey(*arguments), recorder)[1]  # type: ignore[method-assign]
+    assert siblings.values(context, recorder, "locale", 5, 9) == []  # type: ignore[arg-type]
+    ((sql, _),) = recorder.asked
+    parse(name, sql)
