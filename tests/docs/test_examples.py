@@ -8,6 +8,8 @@ import os
 import re
 import shlex
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -73,24 +75,33 @@ def test_python_examples_run(texts: list[str], tmp_path: Path, monkeypatch: pyte
     names: dict[str, Any] = {}
     for number, part in enumerate(part for text in texts for part in BUILD.split(text)):
         if BUILD.match(part):
-            names["sitemap"] = within_reach(names["sitemap"], tmp_path / str(number))
+            names["sitemap"] = within_reach(names["sitemap"], tmp_path / str(number), monkeypatch)
         exec(compile(part, "example", "exec"), names)
         if BUILD.match(part):
             assert isinstance(names["report"], Report)
             assert names["report"].result == "published"
 
 
-def within_reach(sitemap: Sitemap, folder: Path) -> Sitemap:
-    """The same sitemap over rows of a list and a folder."""
+def within_reach(sitemap: Sitemap, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Sitemap:
+    """The same sitemap over rows of a list, or of a table for sections of a column, and a folder."""
     base = sitemap.store.base_url
     record = {"publication": {"name": "Shop", "language": "en"}, "title": "Opening"}
     record["publication_date"] = datetime.now(timezone.utc).isoformat()
 
-    def source(section: Section) -> MemorySourceConfig:
+    def source(section: Section) -> Any:
+        if section.split is not None:
+            return replace(section.source, conn_id="within_reach")  # type: ignore[type-var]
         row = {"id": 1, "loc": f"{sitemap.base_url_of(section)}{section.name}", "article": json.dumps(record)}
         return MemorySourceConfig([row], news="article" if section.kind == "news" else None)
 
     sections = tuple(replace(section, source=source(section)) for section in sitemap.sections)
+    folder.mkdir()
+    monkeypatch.setenv("AIRFLOW_CONN_WITHIN_REACH", f"sqlite:///{folder}/shop.db")
+    with closing(sqlite3.connect(folder / "shop.db")) as shop:
+        shop.execute("CREATE TABLE product_pages (id INTEGER PRIMARY KEY, locale TEXT, slug TEXT, updated_at TEXT)")
+        rows = [(n, "de" if n else None, f"p{n}", "2026-11-01") for n in range(1_001)]
+        shop.executemany("INSERT INTO product_pages VALUES (?, ?, ?, ?)", rows)
+        shop.commit()
     return replace(
         sitemap, store=LocalStore(folder, base_url=base, index_name=sitemap.store.index_name), sections=sections
     )
