@@ -1,7 +1,7 @@
 """The survey of thirty sections of one table, shared and not: ``python -m benchmarks.siblings --rows 3000000``.
 
-One table holds the pages of thirty locales. It is one section, thirty sections that share a survey, and thirty that survey one
-after the other, because their condition is in parentheses. Each plans an unchanged run, in turn with the others. The table is in
+One table holds the pages of thirty locales. It is one section, thirty sections that share a survey, thirty that a run makes of the
+column, with one for all other rows, and thirty that survey one after the other, because their condition is in parentheses. Each plans an unchanged run, in turn with the others. The table is in
 PostgreSQL, with and without an index that leads with the locale, and in DuckDB.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TABLE: Final = "translations"
 LOCALES: Final = 30
-WAYS: Final = ("one section", "thirty sections, one survey", "thirty sections, a survey each")
+WAYS: Final = ("one section", "thirty sections, one survey", "`Section.each`", "thirty sections, a survey each")
 PLACES: Final = ("PostgreSQL", "PostgreSQL, with an index by locale", "DuckDB")
 COLUMNS: Final = (
     "n AS id, 'l' || mod(n * 7919, {locales}) AS locale, 'https://www.example.com/a-folder/the-name-of-a-page-' || n AS loc,"
@@ -82,11 +82,11 @@ def sitemap_of(store: Path, connection: str, way: str) -> Sitemap:
         )
 
     condition = "locale = 'l{}'" if way == WAYS[1] else "(locale = 'l{}')"
-    sections = (
-        [Section("pages", source(None))]
-        if way == WAYS[0]
-        else [Section(f"locale-{number}", source(condition.format(number))) for number in range(LOCALES)]
-    )
+    if way in (WAYS[0], WAYS[2]):
+        whole = source(None)
+        section = Section("pages", whole) if way == WAYS[0] else Section.each("locale", whole, name="locale")
+        return Sitemap(LocalStore(store, base_url="https://www.example.com/"), [section])
+    sections = [Section(f"locale-{number}", source(condition.format(number))) for number in range(LOCALES)]
     keys = {section.source.sibling_key for section in sections}
     assert len(keys) == 1
     assert (keys != {None}) == (way == WAYS[1])

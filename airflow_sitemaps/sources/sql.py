@@ -157,20 +157,16 @@ class SqlSource(SourceSettings):
 
     def part(self, column: str, value: Value | None, others: Sequence[Value] = ()) -> SqlSource:
         """Return a copy with only the rows of one value of a column, or, if it is None, those of none of the ``others``."""
+        from airflow_sitemaps.sources.queries.siblings import part_of  # noqa: PLC0415 - imports SQLAlchemy and Arrow
+
         if value is None and not others:
             return self
-        name = "sitemap_parts" if value is None else "sitemap_part"
-        wanted = f"({column} NOT IN :{name} OR {column} IS NULL)" if value is None else f"{column} = :{name}"
+        where, parameters = part_of(column, value, others, self.where)
+        template = None if self._template is None else cast("SqlSource", self._template).part(column, value, others)
         copied = copy.copy(self)
-        values = {
-            "where": wanted if self.where is None else f"{wanted} AND (\n{self.where}\n)",
-            "parameters": {**(self.parameters or {}), name: list(others) if value is None else value},
-            "_template": None
-            if self._template is None
-            else cast("SqlSource", self._template).part(column, value, others),
-        }
-        for attribute, each in values.items():
-            object.__setattr__(copied, attribute, each)
+        values = {"where": where, "parameters": {**(self.parameters or {}), **parameters}, "_template": template}
+        for name, each in values.items():
+            object.__setattr__(copied, name, each)
         return copied
 
     def rendered(self, render: Callable[[str], str]) -> SqlSource:

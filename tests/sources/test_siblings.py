@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from airflow_sitemaps.shards.ranges import KeyRange, cut
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.queries import siblings, survey
 from airflow_sitemaps.sources.session import SqlSession
+from airflow_sitemaps.sources.session_factory import session_of
 from tests.sources.test_compiled import NAMES as COMPILED
 from tests.sources.test_compiled import Recorder, context_of, parse
 from tests.support.databases import NAMES
@@ -507,6 +510,14 @@ def test_a_survey_older_than_a_version_of_the_table_is_not_used(
 # ------------------------------------------------------------ Section.each
 
 
+@contextmanager
+def disposed(engine: sa.Engine) -> Iterator[sa.Engine]:
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
 def family_of(name: str, kind: str, values: list[Any], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, SqlSource]:
     base = connected(name, "siblings", monkeypatch)
     if kind not in base.types and not kind.startswith("="):
@@ -516,8 +527,36 @@ def family_of(name: str, kind: str, values: list[Any], monkeypatch: pytest.Monke
     return base, SqlSource("siblings", table="families", key="id", loc=f"{BASE}{{slug}}")
 
 
+def test_a_condition_whose_end_may_be_hidden_shares_no_survey() -> None:
+    whole = SqlSource("test", table="t", key="id", loc="slug", where="slug <> 'a' OR live -- all but one")
+    assert {whole.part("locale", "de").sibling_key, whole.part("locale", None, ["de"]).sibling_key} == {None}
+
+
+@pytest.mark.parametrize("key_name", ["integer", "text", "not unique"])
+@pytest.mark.parametrize("name", QUICK)
+def test_the_rows_of_all_other_values_share_the_survey(name: str, key_name: str) -> None:
+    table, key = filled(name, key_name), KEYS[key_name].names
+    whole = SqlSource("test", table=table, key=key, loc="/{slug}", lastmod="lm")
+    values = ("de", "x-'y:z", "none such")
+    configs = [*(whole.part("locale", value) for value in values[:2]), whole.part("locale", None, values)]
+    assert len({each.sibling_key for each in configs}) == 1
+    assert configs[0].sibling_key != replace(whole, where="locale = 'de'").sibling_key
+    alone, ranges = [], []
+    for place, config in enumerate(configs):
+        with disposed(live(name).engine()) as engine, session_of(config, "test", engine) as source:
+            ranges.append(cut(KeyRange(None, None), source.boundaries(KeyRange(None, None), 7 + place)))
+            alone.append(source.survey(ranges[-1]))
+    with disposed(live(name).engine()) as engine, session_of(config, "test", engine) as source:
+        shared = [each.survey for each in source.survey_siblings(configs, ranges)]
+    assert shared == alone
+    assert sum(digest.rows for digest in alone[-1].digests) > 80
+    assert alone[-1].null_keys == int(name != "clickhouse")
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_each_value_of_a_column_has_a_section(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_value_of_a_column_has_a_section(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     values = ["de", "x-'y:z%", "fr"] * 9 + [""] * 3 + ["it"]
     base, source = family_of(name, "text", values + [None] * (name != "clickhouse"), monkeypatch)
     sitemap = Sitemap(
@@ -531,7 +570,10 @@ def test_each_value_of_a_column_has_a_section(name: str, tmp_path: Path, monkeyp
     report = build(sitemap)
     assert report.sections["f-it"].urls == 5
     assert report.sections["f-de"].rows_read == 0
-    assert build(sitemap).result == "unchanged"
+    with caplog.at_level(logging.INFO):
+        assert build(sitemap).result == "unchanged"
+    shared = [text for text in caplog.messages if "one survey with 4 sections of its table" in text]
+    assert len(shared) == (name != "sqlite"), "the rows of all other values too"
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,13 @@ EQUALITY: Final = re.compile(
     r"\s*(?:\bAND\b(?P<rest>.*))?",
     re.IGNORECASE | re.DOTALL | re.ASCII,
 )
+PART: Final = "sitemap_part"
+"""The parameter of the value in the condition that ``part_of`` writes."""
+PARTS: Final = "sitemap_parts"
+"""The parameter of the values that have sections of their own, in the condition of all other rows."""
+OTHERS: Final = re.compile(
+    rf"\((?P<column>.+?) NOT IN :{PARTS} OR (?P=column) IS NULL\)(?: AND (?P<rest>.*))?", re.DOTALL
+)
 LOOSER: Final = re.compile(r"(?<![^\W\d])(?:or|xor)\b|\|\||\?|--|/\*|#", re.IGNORECASE)
 """What binds looser than AND, even after a number (``1OR``), or hides the text after it."""
 NEARLY_ALL: Final = 0.95
@@ -35,7 +42,10 @@ DIFFERING: Final = ("where", "parameters", "loc", "key")
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """A condition of the form ``column = value AND rest``. ``name`` is that of the value's parameter, or None."""
+    """A condition of the form ``column = value AND rest``. ``name`` is that of the value's parameter, or None.
+
+    The condition of the rows of all other values (see ``part_of``) counts as one with the parameter ``PARTS``.
+    """
 
     column: str
     value: str
@@ -43,18 +53,27 @@ class Equality:
     rest: str
 
     def value_in(self, source: SourceSettings) -> object:
-        """Return the value as an object, in the condition of a source."""
+        """Return the value as an object, in the condition of a source; the first one, if it names those that it lacks."""
         if self.name is not None:
-            return (source.parameters or {}).get(self.name)
+            given = (source.parameters or {}).get(self.name)
+            return given[0] if self.name == PARTS and given else given
         return self.value[1:-1].replace("''", "'") if self.value.startswith("'") else int(self.value)
 
 
 def equality_of(where: str | None) -> Equality | None:
     """Return a condition's parts, or None if it does not begin with an equality to which all the rest is added by AND."""
-    match = EQUALITY.fullmatch(where or "")
+    match = EQUALITY.fullmatch(where or "") or OTHERS.fullmatch(where or "")
     if match is None or CHANGING.fullmatch(match["column"]) or LOOSER.search(match["rest"] or ""):
         return None
-    return Equality(match["column"], match["value"], match["name"], (match["rest"] or "").strip())
+    value, name = (match["value"], match["name"]) if match.re is EQUALITY else ("", PARTS)
+    return Equality(match["column"], value, name, (match["rest"] or "").strip())
+
+
+def part_of(column: str, value: object, others: Sequence[object], where: str | None) -> tuple[str, dict[str, object]]:
+    """Return the condition and the parameters of the rows of a value of a column, or of none of some others if it is None."""
+    name = PARTS if value is None else PART
+    part = f"({column} NOT IN :{name} OR {column} IS NULL)" if value is None else f"{column} = :{name}"
+    return part if where is None else f"{part} AND (\n{where}\n)", {name: list(others) if value is None else value}
 
 
 def sibling_key(settings: SourceSettings) -> str | None:
@@ -75,7 +94,8 @@ def sibling_key(settings: SourceSettings) -> str | None:
     same = [getattr(settings, each.name) for each in fields(settings) if each.init and each.name not in DIFFERING]
     own = [settings.query_text(), list(settings.key_columns), list(LocMapping(settings.loc).columns)]
     # MariaDB compares a list of texts and numbers as numbers, other than each alone.
-    return repr([*same, *own, kind, equality.column, equality.rest, sorted(values.items())])
+    is_part = equality.name in (PART, PARTS)  # the rows of all others are those that no section of the family has
+    return repr([*same, *own, kind, equality.column, equality.rest, sorted(values.items()), is_part])
 
 
 def relation_of_source(settings: SourceSettings) -> Relation:
@@ -174,22 +194,25 @@ def _together(
     equalities = [equality for each in siblings if (equality := equality_of(each.where)) is not None]
     first = equalities[0]
     parameters = {name: value for name, value in (siblings[0].parameters or {}).items() if name != first.name}
-    names = free_names("sibling", len(siblings), parameters)
-    texts: dict[object, str] = {}
-    given = []
-    for name, each, equality in zip(names, siblings, equalities, strict=True):
-        value = equality.value_in(each)
-        if equality.name is not None and value not in texts:
-            parameters[name] = value
-        texts.setdefault(value, equality.value if equality.name is None else f":{name}")
-        given.append(value)
+    given = [each.value_in(source) for each, source in zip(equalities, siblings, strict=True)]
+    texts = {value: each.value for value, each in zip(given, equalities, strict=True) if each.name is None}
+    lacked = next((s.parameters[PARTS] for s in siblings if s.parameters and PARTS in s.parameters), None)
+    bound = [value for value in dict.fromkeys(lacked or given) if value not in texts]
+    for name, value in zip(free_names("sibling", len(bound), parameters), bound, strict=True):
+        parameters[name] = value
+        texts[value] = f":{name}"
     conditions = [first.rest] if first.rest else []
-    if context.dialect.share(connection, siblings[0].table, first.column, list(texts)) < NEARLY_ALL:
+    share = 1.0 if lacked else context.dialect.share(connection, siblings[0].table, first.column, list(texts))
+    if share < NEARLY_ALL:
         conditions.insert(0, f"{first.column} IN ({', '.join(texts.values())})")
     where = " AND ".join(conditions) or None
     relation = relation_of(siblings[0].table, siblings[0].query_text(), where, parameters)
     values = survey.Values(first.column, tuple(texts.values()))
-    return replace(context, relation=relation), values, [list(texts).index(each) for each in given]
+    places = [
+        len(texts) if equality.name == PARTS else list(texts).index(value)
+        for equality, value in zip(equalities, given, strict=True)
+    ]
+    return replace(context, relation=relation), values, places
 
 
 def _ranks(context: QueryContext, connection: sa.Connection, given: Iterable[Key | None]) -> dict[Key, int]:

@@ -204,10 +204,10 @@ class Values:
         ]
         return f"CASE {' '.join(cases)} END, CASE {' '.join(reversed(cases))} END"
 
-    def place(self, context: QueryContext, first: Any, last: Any) -> int | None:
-        """Return the position of the one value that some rows have, or None if they have none of them."""
+    def place(self, context: QueryContext, first: Any, last: Any) -> int:
+        """Return the position of the one value that some rows have, or that after the last one if they have none of them."""
         if first is None:
-            return None
+            return len(self.texts)
         if first != last:
             pair = f"{self.texts[int(first)]} and {self.texts[int(last)]}"
             raise SourceError(f"{context.name}: the database takes the values {pair} of {self.column} for equal")
@@ -219,29 +219,31 @@ def by_value(
 ) -> list[list[Digest]]:
     """Return a digest of the rows of each range for each value, by as many statements as a survey without values has.
 
+    The last list is that of the rows of the relation that have none of the values.
+
     Raises:
         SourceError: The database takes two of the values for equal.
     """
-    digests = [[EMPTY] * len(ranges) for _ in values.texts]
+    digests = [[EMPTY] * len(ranges) for _ in (*values.texts, "")]
     for run in _runs(context, ranges):
         for before, statement in _sums(context, run, urgent=urgent, values=values):
             for first, last, bucket, count, moment, *checksums in connection.execute(*statement):
                 value, place = values.place(context, first, last), run.places[before + int(bucket)]
-                if value is not None and place != GAP:
+                if place != GAP:
                     digest = Digest.of(int(count), _newest(context, moment), *map(int, checksums))
                     digests[value][place] = digests[value][place] + digest
     return digests
 
 
 def null_keys_by_value(context: QueryContext, connection: sa.Connection, values: Values) -> list[bool]:
-    """Return for each value whether rows have it and a NULL in the key."""
+    """Return for each value, and at the end for rows with none of them, whether rows have it and a NULL in the key."""
     column = context.dialect.group_sql.format(f"src.{values.column}")
     statement = context.relation.binds().statement(
         f"SELECT {values.positions(context)} FROM (SELECT {column} AS {VALUE} FROM {context.from_item}"
         f" WHERE {_has_null_key(context)}) absent GROUP BY {VALUE}"
     )
     places = {values.place(context, *row) for row in connection.execute(*statement)}
-    return [place in places for place in range(len(values.texts))]
+    return [place in places for place in range(len(values.texts) + 1)]
 
 
 # ---------------------------------------------------------------- in this process
