@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from importlib.metadata import EntryPoint
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 
@@ -80,3 +81,14 @@ def instance(where: str, name: str, value: object, kind: type) -> None:
     """Refuse a value of another type."""
     if not isinstance(value, kind):
         _refuse(where, name, value, f"a {kind.__name__}")
+
+
+def site_of(url: str) -> str:
+    """Return scheme and host of an absolute URL; empty if it is not an absolute URL."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return ""
+    plain = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
+    return f"{parts.scheme}://{parts.netloc.lower()}" if plain else ""

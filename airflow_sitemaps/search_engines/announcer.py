@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import FetchError, HttpClient
@@ -207,7 +207,7 @@ class Ping:
             raise ConfigurationError(f"ping {shown(self.url)}: neither url nor body contains {PLACE}")
         if not METHOD.fullmatch(self.method):
             raise ConfigurationError(f"ping, method={self.method!r}: give a method such as 'GET', 'POST' or 'PURGE'")
-        parts = urlsplit(self.url)
+        parts = _parts(self.url)
         if DEAD_HOST.fullmatch(parts.hostname or "") and DEAD_PATH.fullmatch(parts.path):
             raise ConfigurationError(
                 f"{parts.hostname}{parts.path} is retired: Google shut down its sitemap ping in 2023, and Bing shut down its "
@@ -238,5 +238,12 @@ class Ping:
 
 def shown(url: str) -> str:
     """Return the scheme and the host of an address for messages: the rest may be secret."""
-    parts = urlsplit(url)
+    parts = _parts(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.scheme else re.split("[/?]", url)[0]
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:  # its text may hold a password
+        raise ConfigurationError("ping: url= is not a URL, because its host cannot be read") from None

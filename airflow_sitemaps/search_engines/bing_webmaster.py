@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError, HttpClient
 from airflow_sitemaps.search_engines.index_status import PageState, SiteState, SubmittedFeed
+from airflow_sitemaps.setting_checks import site_of
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt
 
 T = TypeVar("T")
@@ -92,8 +93,7 @@ class BingInspector:
     pause_s: float = 1.0
 
     def __post_init__(self) -> None:
-        parts = urlsplit(str(self.site))
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or not self.site.endswith("/"):
+        if not site_of(str(self.site)) or "?" in self.site or not self.site.endswith("/"):
             raise ConfigurationError(
                 f"Bing Webmaster site {self.site!r}: give its address with '/' at the end, like 'https://www.example.com/'"
             )

@@ -18,6 +18,7 @@ from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, SitemapError
 from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.setting_checks import site_of
 from airflow_sitemaps.web_services import Sender, Service, client_for
 
 log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ class Crawler:
         if wrong := [each for each in self.domains if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", each)]:
             raise ConfigurationError(f"{where}: domains={wrong!r}; give names in small letters, like 'googlebot.com'")
         setting_checks.duration(where, "max_delay", self.max_delay, positive=True)
-        wrong = [each for each in self.ranges if not re.match(r"https://[\w\[]", each) and _network(each) is None]
+        wrong = [each for each in self.ranges if not site_of(each).startswith("https:") and _network(each) is None]
         if wrong or not (self.ranges or self.domains):
             raise ConfigurationError(
                 f"{where}: ranges={wrong or self.ranges!r}; give IP ranges like '66.249.64.0/19', https addresses of "

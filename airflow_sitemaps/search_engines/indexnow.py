@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError, HttpClient
 from airflow_sitemaps.protocol.loc import normalise
+from airflow_sitemaps.setting_checks import site_of
 from airflow_sitemaps.web_services import Sender, Service, client_for, is_transient, password_and_extra
 
 log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class IndexNow:
         if not KEY.fullmatch(self.key):
             raise ConfigurationError("IndexNow: a key has 8 to 128 characters of a-z, A-Z, 0-9 and '-'")
         for name, url in (("key_location", self.key_location), ("endpoint", self.endpoint)):
-            if url is not None and not (isinstance(url, str) and _site(url)):
+            if url is not None and not (isinstance(url, str) and site_of(url)):
                 raise ConfigurationError(f"IndexNow: {name} is not an absolute http or https URL")
         if self.key_location is not None:  # its folder is compared with URLs, which are in normal form
             location = normalise(self.key_location, origin="").loc or self.key_location
@@ -120,7 +121,7 @@ class IndexNow:
     def _requests(self, urls: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
         by_site: dict[str, dict[str, None]] = {}
         for url in urls:
-            site = _site(url)
+            site = site_of(url)
             if not site:
                 raise ConfigurationError(f"IndexNow: {url[:200]!r} is not an absolute URL")
             if self.folder is not None and not url.startswith(self.folder):
@@ -136,17 +137,6 @@ def indexnow(conn_id: str) -> IndexNow:
     """Return a site's IndexNow key, and ``key_location`` and ``endpoint`` from the connection's extra."""
     key, extra = password_and_extra(conn_id, "the IndexNow key")
     return IndexNow(key=key, key_location=extra.get("key_location") or None, endpoint=extra.get("endpoint") or ENDPOINT)
-
-
-def _site(url: str) -> str:
-    """Return scheme and host of an absolute URL; empty if it is not an absolute URL."""
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError:
-        return ""
-    plain = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
-    return f"{parts.scheme}://{parts.netloc.lower()}" if plain else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +158,7 @@ def key_reader() -> HttpClient:
 
 def key_files(site: IndexNow, urls: Iterable[str], http: HttpClient) -> list[KeyFile]:
     """Request the key file of the host of each URL."""
-    addresses = (site.key_location or f"{_site(url)}/{site.key}.txt" for url in urls)
+    addresses = (site.key_location or f"{site_of(url)}/{site.key}.txt" for url in urls)
     return [_read_key(address, site.key, http) for address in dict.fromkeys(addresses)]
 
 

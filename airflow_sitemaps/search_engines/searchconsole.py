@@ -25,6 +25,7 @@ from airflow_sitemaps.pipeline.publish.commit_files import index_settings
 from airflow_sitemaps.pipeline.state.repository import StateRepository, newest, put_newest
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.search_engines.index_status import PageState
+from airflow_sitemaps.setting_checks import site_of
 from airflow_sitemaps.shards import Decoder
 from airflow_sitemaps.shards.layout import address, index_entries, numbered, with_part
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, google_busy
@@ -69,8 +70,7 @@ _INSPECTION_REASONS: Final = _REASONS | {429: "too many requests (limits: 600 pe
 
 def check_property(site: str) -> None:
     """Refuse what cannot be a property."""
-    parts = urlsplit(str(site))
-    prefix = parts.scheme in ("http", "https") and parts.hostname and site.endswith("/") and not parts.query
+    prefix = site_of(str(site)) and site.endswith("/") and "?" not in site
     if not prefix and not DOMAIN.fullmatch(str(site)):
         raise ConfigurationError(
             f"Search Console property {site!r}: give a URL prefix that ends in '/', like "

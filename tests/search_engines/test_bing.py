@@ -183,7 +183,7 @@ def test_slow_answers_end(server: Bing) -> None:
     assert (found.inspected, found.failed) == (3, 1)
 
 
-@pytest.mark.parametrize("site", ["", "shop.example", "https://shop.example", "sc-domain:shop.example"])
+@pytest.mark.parametrize("site", ["", "shop.example", "https://shop.example", "sc-domain:shop.example", "https://[x/"])
 def test_sites_that_cannot_be(site: str) -> None:
     with pytest.raises(ConfigurationError, match="with '/' at the end"):
         BingInspector(site=site, key=KEY)

@@ -267,7 +267,7 @@ def test_ranges_that_cannot_be_read_without_domains_are_an_error(engine: Site, l
         ({"domains": ["https://bot.example"]}, "give names"),
         ({"domains": [""]}, "give names"),
         ({"ranges": ["http://ranges.example/"]}, "give IP ranges"),
-        ({"ranges": ["https://"]}, "give IP ranges"),
+        ({"ranges": ["https://", "https://[x/"]}, "give IP ranges"),
         ({"ranges": "192.0.2.0/24"}, "list of texts"),
         ({"max_delay": timedelta(0)}, "max_delay"),
     ],

@@ -71,6 +71,10 @@ def test_templates_that_cannot_be() -> None:
         Ping(url="https://u:pw@a.example/x?token=s3cret")
     assert "s3cret" not in str(raised.value)
     assert "pw" not in str(raised.value)
+    for url in ("https://u:pw@[a.example/x?{sitemap}", "https://u:pw@[a.example/x"):
+        with pytest.raises(ConfigurationError, match="url= is not a URL") as raised:
+            Ping(url=url)
+        assert "pw" not in str(raised.value)
     with pytest.raises(ConfigurationError, match="give a method such as 'GET'"):
         Ping(url="https://a.example/?{sitemap}", method="get\r\nX: y")
 

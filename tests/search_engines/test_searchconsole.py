@@ -82,7 +82,9 @@ def test_a_sitemap_of_another_property_is_not_sent(engine: Site, loopback: HttpC
     assert engine.asked == []
 
 
-@pytest.mark.parametrize("site", ["", "example.com", "https://www.example.com", "sc-domain:", "sc-domain:a/b.c"])
+@pytest.mark.parametrize(
+    "site", ["", "example.com", "https://www.example.com", "sc-domain:", "sc-domain:a/b.c", "https://[x/"]
+)
 def test_properties_that_cannot_be(site: str) -> None:
     with pytest.raises(ConfigurationError, match="give a URL prefix that ends in '/'"):
         SearchConsoleClient(site=site, token=lambda: TOKEN)
