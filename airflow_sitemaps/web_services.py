@@ -38,9 +38,10 @@ _GOOGLE_QUOTA: Final = frozenset({"rateLimitExceeded", "userRateLimitExceeded", 
 class NotAcceptedError(TransientError):
     """The service currently cannot accept the request. It requests a pause of ``wait_s`` seconds; None: it does not."""
 
-    def __init__(self, message: str, *, wait_s: float | None = None) -> None:
+    def __init__(self, message: str, *, wait_s: float | None = None, status: int | None = None) -> None:
         super().__init__(message)
         self.wait_s = wait_s
+        self.status = status
 
 
 class UsedUpError(NotAcceptedError):
@@ -109,7 +110,7 @@ class Service:
             return ConfigurationError(message)
         wait_s = retry_after(response.headers.get("retry-after", ""))
         asked = "" if wait_s is None else f"; retry after {wait_s:,.0f} s"
-        return NotAcceptedError(f"{message}{asked}. Try again later", wait_s=wait_s)
+        return NotAcceptedError(f"{message}{asked}. Try again later", wait_s=wait_s, status=status)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -254,7 +254,7 @@ class _Run:
         answer = partial(_answer, self.inspector.session(), self.inspector.sender(), self.meter)
         states = list(mapped(answer, chunk, "sitemap-inspect"))
         for at, (state, (_, site)) in enumerate(zip(states, chunk, strict=True)):  # refused before another said why
-            if isinstance(state, NotAcceptedError) and "status 429" in str(state) and site in self.meter.used_up:
+            if isinstance(state, NotAcceptedError) and state.status == 429 and site in self.meter.used_up:
                 states[at] = UsedUpError(str(state))
         answers = list(zip((each for each, _ in chunk), states, strict=True))
         errors = [error for _, error in answers if isinstance(error, Exception) and not isinstance(error, UsedUpError)]

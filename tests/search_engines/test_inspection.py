@@ -343,6 +343,14 @@ def test_refusals_without_a_reason_end_the_day(google: Google, free: int) -> Non
     assert len(google.asked) == sent, "the day has ended"
 
 
+def test_a_refusal_whose_text_names_a_status_is_no_spent_quota(google: Google) -> None:
+    first = min((f"{URL}a/{n}" for n in range(400)), key=inspection.order_of)
+    refused, spent = (400, b"not status 429", {}), (429, b"Too many", {})
+    google.answer = lambda site, url: refused if url == first else spent if len(google.asked) > 50 else None
+
+    assert google.inspect(published(a=400))[-1].sections["a"]["other"].failed == 1
+
+
 # ---------------------------------------------------------------- responses
 
 
