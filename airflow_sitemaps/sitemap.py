@@ -145,6 +145,8 @@ class Section:
                 f"{where}: base_url={'…' if '@' in str(self.base_url) else repr(self.base_url)}; give a folder's address like "
                 "'https://de.example.com/', without a query, a user name or a password"
             )
+        if self.base_url is not None:
+            scope_of(self.base_url if self.base_url.endswith("/") else f"{self.base_url}/", (), f"{where}: ")
         setting_checks.one_of(where, "kind", self.kind, ("pages", "news"))
         setting_checks.one_of(where, "format", self.format, ("xml", "text"))
         setting_checks.flag(where, "ledger", self.ledger)

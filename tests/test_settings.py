@@ -71,6 +71,11 @@ def test_a_must_list_may_name_a_host_that_a_section_lists() -> None:
     sitemap(Section("shop", MemorySourceConfig([]), base_url=shop), must_list=[shop])
 
 
+def test_an_address_that_no_file_can_list_names_its_section() -> None:
+    with pytest.raises(ConfigurationError, match=r"Section\('de'\): base_url 'https://\[v1.a\]/': give"):
+        Section("de", MemorySourceConfig([]), base_url="https://[v1.a]")
+
+
 def test_a_sitemap_needs_a_store_and_a_list_of_sections() -> None:
     section, store = Section("pages", MemorySourceConfig([])), MemoryStore(base_url=BASE)
     for sections in (section, None, (each for each in [section])):
