@@ -66,7 +66,7 @@ def session_of(settings: SourceSettings, section: str, engine: sa.Engine) -> Ite
         yield _session(settings, engine, dialect, relation, name, state)
         return
     plain = _session(settings, engine, dialect, relation, name)
-    stored = StoredRows(engine, dialect, settings.materialize, what=name)
+    stored = StoredRows(engine, dialect, settings.materialize, what=f"{name}: materialize={settings.materialize!r}")
     now = plain.now()
     # A plan stores the rows of its own moment. The tasks after it read the table that the plan names.
     state = (
