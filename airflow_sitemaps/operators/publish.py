@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, XComNotFound, api_base_url
-from airflow_sitemaps.errors import ConfigurationError, GuardError, SitemapError, TransientError
+from airflow_sitemaps.errors import ConfigurationError, GuardError, IncompleteError, SitemapError, TransientError
 from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures
 from airflow_sitemaps.operators.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink, comparison_page
 
@@ -103,7 +103,8 @@ class SitemapPublishOperator(SitemapOperator):
     task begins when all writing tasks have ended and used up their retries. If some of them failed, the sections
     that they did not write stay as published, the others are published, and this task then fails. With
     ``Sitemap(on_section_failure="fail_all")`` it does not run if a writing task failed. It fails if the planning task
-    failed. It is skipped if the planning task was skipped or made no plan (a dry run).
+    failed, or another task that the DAG puts before it, unless it has a ``trigger_rule`` of its own. It is skipped if the
+    planning task was skipped or made no plan (a dry run).
 
     Args:
         sitemap: The sitemap.
@@ -135,6 +136,7 @@ class SitemapPublishOperator(SitemapOperator):
         rule = "all_done" if getattr(sitemap, "on_section_failure", "") == "publish_others" else "none_failed"
         super().__init__(sitemap=sitemap, **{"trigger_rule": rule, **kwargs})
         self.add_outlets([sitemap.asset])
+        self.has_own_rule = "trigger_rule" in kwargs
         self.plan: Any = plan
         self.receipts: Any = receipts
         self.planner_id = task_id_of(plan)
@@ -195,6 +197,7 @@ class SitemapPublishOperator(SitemapOperator):
                 "There is no plan to publish: this is a dry run, or the chosen sections are of another sitemap"
             )
         with permanent_failures(context), ended_if_stalled("publish"):
+            self._check_others(context["ti"])
             # one call to the API server instead of one per task
             receipts = [key for keys in self.receipts[:] for key in keys]
             unwritten = reasons_of(context["ti"], self.planner_id, self.writer_id, receipts)
@@ -210,6 +213,19 @@ class SitemapPublishOperator(SitemapOperator):
         with permanent_failures(context):
             raise_failures(report)
         return kept
+
+    def _check_others(self, ti: Any) -> None:
+        """Publish nothing if a task failed that the DAG puts before this one, such as a check: ``all_done`` ignores it."""
+        others = sorted(self.upstream_task_ids - {self.planner_id, self.writer_id})
+        if self.has_own_rule or not others:
+            return
+        states = ti.get_task_states(dag_id=ti.dag_id, task_ids=others, run_ids=[ti.run_id]).get(ti.run_id, {})
+        failed = [task for task, state in states.items() if state in ("failed", "upstream_failed")]
+        if failed:
+            raise IncompleteError(
+                f"{', '.join(failed)} did not succeed, which the DAG puts before this task: nothing is published. Clear it "
+                "together with this task, or give publish_kwargs={'trigger_rule': 'all_done'} to publish without it"
+            )
 
     @contextmanager
     def _asking(self, context: Context, sitemap: Sitemap, receipts: Sequence[str]) -> Iterator[list[SectionFailure]]:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.models.asset import AssetEvent, AssetModel
 from airflow.models.taskinstance import TaskInstance
-from airflow.sdk import DAG
+from airflow.sdk import DAG, task
 from airflow.utils.session import create_session
 from sqlalchemy import select, update
 
 from airflow_sitemaps import Canary, Guards, Website
 from airflow_sitemaps.assets import EXTRA_LIMIT
+from airflow_sitemaps.operators import FAILED
 from airflow_sitemaps.operators.base import SitemapOperator
 from airflow_sitemaps.operators.plan import deployment
 from airflow_sitemaps.operators.publish import SitemapRollbackOperator
@@ -343,6 +344,28 @@ def test_a_run_has_no_more_mapped_tasks_than_the_deployment_allows(
     assert done["sitemap.publish"] == "success"
 
 
+@pytest.mark.parametrize("own_rule", [None, "all_done"])
+def test_a_check_that_fails_before_publish_keeps_the_sitemap(
+    sitemap: Sitemap, tmp_path: Path, own_rule: str | None
+) -> None:
+    """The rule ``all_done``, without which no section is published after a failed write task, ignores it."""
+
+    @task
+    def check() -> None:
+        raise ValueError("too few rows in stock")
+
+    with DAG(f"checked_{own_rule}", schedule=None, max_active_runs=1) as dag:
+        group = SitemapTaskGroup("sitemap", sitemap, publish_kwargs={"trigger_rule": own_rule} if own_rule else {})
+        group.write >> check() >> group.publish
+
+    ended = run(dag)
+
+    assert (tmp_path / "site" / "sitemap.xml").exists() == bool(own_rule)
+    assert states(ended)["sitemap.publish"] == ("success" if own_rule else "failed")
+    if not own_rule:
+        assert xcom(ended, "sitemap.publish", FAILED)["message"].startswith("check did not succeed")
+
+
 def test_a_task_that_fails_by_chance_is_retried(tmp_path: Path) -> None:
     failures = ["read"]
 
@@ -390,7 +413,7 @@ def test_the_operator_keeps_its_own_sitemap_unrendered(sitemap: Sitemap) -> None
 
     assert states(done)["sitemap.publish"] == "success"
     assert events("templated")[0]["report"]["urls"] == 1
-    assert templated.sections[0].source.rows == []  # type: ignore[attr-defined]
+    assert templated.sections[0].source.rows == []
 
 
 def test_verify_succeeds_on_what_we_published_and_fails_on_what_was_spoilt(sitemap: Sitemap, tmp_path: Path) -> None:
