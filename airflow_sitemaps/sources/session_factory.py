@@ -263,7 +263,7 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
             engine = _engine_of_connection(connection, BaseHook, AirflowException, writing=writing)
         if not writing:
             _check_file(engine.url)
-        return _reading_utf8(engine)
+        return _connecting(engine, connection)
     # Airflow's hooks raise NotImplementedError if their database has no SQLAlchemy URL.
     except NO_FILE as error:
         named = str(error.filename or "")
@@ -290,20 +290,28 @@ def _check_file(url: sa.URL) -> None:
         raise FileNotFoundError(ENOENT, f"{os.strerror(ENOENT)}{memory}", name)
 
 
-def _reading_utf8(engine: sa.Engine) -> sa.Engine:
+def _connecting(engine: sa.Engine, connection: Any) -> sa.Engine:
     """Let PostgreSQL send text in UTF-8, unless the connection names another encoding, and prepare no statements.
 
     A database in SQL_ASCII sends bytes otherwise, and SQLAlchemy cannot even connect. See
     https://www.postgresql.org/docs/current/multibyte.html. A pooler would give prepared statements to other clients.
+    An argument that the driver does not take is an error of the connection.
     """
 
-    def ask(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
-        parameters.setdefault("client_encoding", "utf8")
-        if engine.dialect.driver == "psycopg":
-            parameters.setdefault("prepare_threshold", None)
+    def connect(dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Any:
+        if (dialect.name, dialect.driver) in UTF8_DRIVERS:
+            parameters.setdefault("client_encoding", "utf8")
+            if dialect.driver == "psycopg":
+                parameters.setdefault("prepare_threshold", None)
+        try:
+            return dialect.connect(*arguments, **parameters)
+        except (AttributeError, TypeError) as error:
+            raise SourceConfigurationError(
+                f"connection {connection.conn_id!r}: its extra or URL has an argument that the driver {dialect.driver!r} does not "
+                f"take: {_cause(error, connection)}"
+            ) from None
 
-    if (engine.dialect.name, engine.dialect.driver) in UTF8_DRIVERS:
-        sa.event.listen(engine, "do_connect", ask)
+    sa.event.listen(engine, "do_connect", connect)
     return engine
 
 

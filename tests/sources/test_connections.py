@@ -212,6 +212,19 @@ def test_a_duckdb_file_is_opened_for_reading_whatever_else_its_connection_sets(
     engine.dispose()
 
 
+def test_an_argument_that_the_driver_does_not_take_is_said_with_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pymysql")
+    mart = {
+        "conn_type": "generic",
+        "extra": {"sqlalchemy_url": "mysql+pymysql://u:s3cret@127.0.0.1:1/m?ssl_mode=REQUIRED"},
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_MART", json.dumps(mart))
+    engine = engine_of("mart")
+    with pytest.raises(SourceConfigurationError, match=r"connection 'mart': .*'pymysql' does not take: .*'ssl_mode'"):
+        engine.connect()
+    engine.dispose()
+
+
 @pytest.mark.parametrize("url", ["sqlite://", "duckdb:///:memory:", "sqlite:///file::memory:?uri=true"])
 def test_a_database_without_a_file_is_opened(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if url.startswith("duckdb"):
