@@ -197,9 +197,9 @@ class SitemapPublishOperator(SitemapOperator):
                 "There is no plan to publish: this is a dry run, or the chosen sections are of another sitemap"
             )
         with permanent_failures(context), ended_if_stalled("publish"):
-            self._check_others(context["ti"])
             # one call to the API server instead of one per task
             receipts = [key for keys in self.receipts[:] for key in keys]
+            self._check_others(context["ti"], self.writer_id if receipts else "")
             unwritten = reasons_of(context["ti"], self.planner_id, self.writer_id, receipts)
             sitemap = self.rendered(context)
             with self._asking(context, sitemap, receipts) as refusals:
@@ -214,13 +214,15 @@ class SitemapPublishOperator(SitemapOperator):
             raise_failures(report)
         return kept
 
-    def _check_others(self, ti: Any) -> None:
-        """Publish nothing if a task failed that the DAG puts before this one, such as a check: ``all_done`` ignores it."""
-        others = sorted(self.upstream_task_ids - {self.planner_id, self.writer_id})
+    def _check_others(self, ti: Any, written: str) -> None:
+        """Publish nothing if a task failed that the DAG puts before this one or ``write``, a check: ``all_done`` ignores it."""
+        others = sorted(self.upstream_task_ids - {self.planner_id, written})
         if self.has_own_rule or not others:
             return
         states = ti.get_task_states(dag_id=ti.dag_id, task_ids=others, run_ids=[ti.run_id]).get(ti.run_id, {})
-        failed = [task for task, state in states.items() if state in ("failed", "upstream_failed")]
+        bad = [task for task, state in states.items() if state in ("failed", "upstream_failed")]
+        # a failed "write" or "write_3" concerns its own sections only
+        failed = [t for t in bad if states[t] != "failed" or t.removeprefix(self.writer_id).lstrip("_0123456789")]
         if failed:
             raise IncompleteError(
                 f"{', '.join(failed)} did not succeed, which the DAG puts before this task: nothing is published. Clear it "
