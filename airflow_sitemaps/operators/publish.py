@@ -103,8 +103,8 @@ class SitemapPublishOperator(SitemapOperator):
     task begins when all writing tasks have ended and used up their retries. If some of them failed, the sections
     that they did not write stay as published, the others are published, and this task then fails. With
     ``Sitemap(on_section_failure="fail_all")`` it does not run if a writing task failed. It fails if the planning task
-    failed, or another task that the DAG puts before it, unless it has a ``trigger_rule`` of its own. It is skipped if the
-    planning task was skipped or made no plan (a dry run).
+    failed. It is skipped if the planning task was skipped or made no plan (a dry run). Without a ``trigger_rule`` of its
+    own, it also fails if another task that the DAG puts before it failed, and is skipped if all of those were skipped.
 
     Args:
         sitemap: The sitemap.
@@ -196,10 +196,13 @@ class SitemapPublishOperator(SitemapOperator):
             raise AirflowSkipException(
                 "There is no plan to publish: this is a dry run, or the chosen sections are of another sitemap"
             )
-        with permanent_failures(context), ended_if_stalled("publish"):
+        with permanent_failures(context):
             # one call to the API server instead of one per task
             receipts = [key for keys in self.receipts[:] for key in keys]
-            self._check_others(context["ti"], self.writer_id if receipts else "")
+            skipped = self._skipped_before(context["ti"], self.writer_id if receipts else "")
+        if skipped and receipts:  # without any, a check after "write" is skipped because that is
+            raise AirflowSkipException(f"{', '.join(skipped)} skipped before this task: nothing is published")
+        with permanent_failures(context), ended_if_stalled("publish"):
             unwritten = reasons_of(context["ti"], self.planner_id, self.writer_id, receipts)
             sitemap = self.rendered(context)
             with self._asking(context, sitemap, receipts) as refusals:
@@ -214,11 +217,14 @@ class SitemapPublishOperator(SitemapOperator):
             raise_failures(report)
         return kept
 
-    def _check_others(self, ti: Any, written: str) -> None:
-        """Publish nothing if a task failed that the DAG puts before this one or ``write``, a check: ``all_done`` ignores it."""
+    def _skipped_before(self, ti: Any, written: str) -> list[str]:
+        """Return the tasks that the DAG puts before this one, such as a check, if all of them are skipped.
+
+        If one failed, nothing is published: the rule ``all_done`` ignores both.
+        """
         others = sorted(self.upstream_task_ids - {self.planner_id, written})
         if self.has_own_rule or not others:
-            return
+            return []
         states = ti.get_task_states(dag_id=ti.dag_id, task_ids=others, run_ids=[ti.run_id]).get(ti.run_id, {})
         bad = [task for task, state in states.items() if state in ("failed", "upstream_failed")]
         # a failed "write" or "write_3" concerns its own sections only
@@ -228,6 +234,7 @@ class SitemapPublishOperator(SitemapOperator):
                 f"{', '.join(failed)} did not succeed, which the DAG puts before this task: nothing is published. Clear it "
                 "together with this task, or give publish_kwargs={'trigger_rule': 'all_done'} to publish without it"
             )
+        return others if set(states.values()) == {"skipped"} else []
 
     @contextmanager
     def _asking(self, context: Context, sitemap: Sitemap, receipts: Sequence[str]) -> Iterator[list[SectionFailure]]:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.models.asset import AssetEvent, AssetModel
 from airflow.models.taskinstance import TaskInstance
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.providers.standard.operators.python import BranchPythonOperator
 from airflow.sdk import DAG, task
 from airflow.utils.session import create_session
 from sqlalchemy import select, update
@@ -364,6 +366,23 @@ def test_a_check_that_fails_before_write_keeps_the_sitemap(
 
     assert (states(ended)["sitemap.plan"], states(ended)["sitemap.publish"]) == ("success", "failed")
     assert published(tmp_path / "site") == before
+
+
+def test_a_branch_that_skips_the_task_before_publish_keeps_the_sitemap(sitemap: Sitemap, tmp_path: Path) -> None:
+    chosen = ["alert"]
+    with DAG("branched", schedule=None, max_active_runs=1) as dag:
+        group = SitemapTaskGroup("sitemap", sitemap)
+        branch = BranchPythonOperator(task_id="branch", python_callable=lambda: chosen[0])
+        good = EmptyOperator(task_id="good")
+        group.write >> branch >> [good, EmptyOperator(task_id="alert")]
+        good >> group.publish
+
+    assert states(run(dag))["sitemap.publish"] == "skipped"
+    assert not (tmp_path / "site" / "sitemap.xml").exists()
+    chosen[0] = "good"
+    assert states(run(dag))["sitemap.publish"] == "success"
+    unchanged = states(run(dag))
+    assert (unchanged["good"], unchanged["sitemap.publish"]) == ("skipped", "success"), "which records that it is fresh"
 
 
 @pytest.mark.parametrize("own_rule", [None, "all_done"])
