@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.errors import StoreContentError as StoreContentError
     from airflow_sitemaps.errors import StoreError as StoreError
     from airflow_sitemaps.errors import TemplateError as TemplateError
+    from airflow_sitemaps.errors import TemplateValueError as TemplateValueError
     from airflow_sitemaps.errors import TransientError as TransientError
     from airflow_sitemaps.notifications import SitemapNotifier as SitemapNotifier
     from airflow_sitemaps.operators.announcements import IndexNowOperator as IndexNowOperator
@@ -74,7 +75,7 @@ _NAMES = {
         "ConfigurationError ConflictError ConnectionNotFoundError CredentialsError GuardError IncompleteError "
         "InvalidSitemapError ManifestError OwnershipError PartlyPublishedError RefusedError RequestError "
         "RuleError SitemapError SourceConfigurationError SourceError SourceMovedError StoreContentError "
-        "StoreError TemplateError TransientError"
+        "StoreError TemplateError TemplateValueError TransientError"
     ),
     "notifications": "SitemapNotifier",
     "operators.announcements": "IndexNowOperator SearchConsoleSubmitOperator SitemapPingOperator",

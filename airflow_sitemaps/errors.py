@@ -68,6 +68,12 @@ class TemplateError(SourceConfigurationError):
         return type(self)(f"{where}: {self}")
 
 
+class TemplateValueError(TemplateError):
+    """Airflow does not return a variable or a connection that a template uses; a retry may succeed."""
+
+    retryable: ClassVar[bool] = True
+
+
 class CredentialsError(ConfigurationError):
     """The store has no credentials, or the service that issues them did not answer; a retry may succeed."""
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.errors import TemplateError
+from airflow_sitemaps.errors import TemplateError, TemplateValueError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -78,6 +78,10 @@ def renderer(environment: Environment, words: Mapping[str, Any], *, in_shell: bo
             raise TemplateError(f"the template cannot be rendered: {error.message}") from error
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError) as error:
             raise TemplateError(f"the template cannot be rendered: {type(error).__name__}: {error}") from error
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] != "airflow":
+                raise
+            raise TemplateValueError(f"the template cannot be rendered: {error}") from error
 
     return render
 

@@ -36,6 +36,7 @@ PUBLIC = {
     "StoreContentError",
     "StoreError",
     "TemplateError",
+    "TemplateValueError",
     "TransientError",
     "Report",
     "Verdict",

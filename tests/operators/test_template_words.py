@@ -7,6 +7,7 @@ import json
 import logging
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
@@ -186,6 +187,21 @@ def test_a_dag_that_allows_undefined_words_does_not_allow_them_in_the_sql(folder
 
 def test_a_number_of_native_rendering_is_a_name() -> None:
     assert listed(2024) == ("2024",)
+
+
+@pytest.mark.parametrize("word", ["var.value.nowhere", "var.json.nowhere.x", "conn.nowhere.host"])
+def test_a_value_that_airflow_does_not_return_is_an_error_of_its_section(folder: Path, word: str) -> None:
+    whole = sitemap(folder, "SELECT id, slug AS url FROM pages")
+    other = sitemap(folder, f"SELECT id, slug AS url FROM pages WHERE '{{{{ {word} }}}}' <> ''").sections[0]
+    whole = replace(whole, sections=[*whole.sections, replace(other, name="other")])
+
+    run = Steps.start(dag_of(whole, f"nowhere_{word}"), "one").step()
+
+    assert run.states["sitemap.publish"] == "failed"
+    facts = xcom_of(run.dag.dag_id, "one", "sitemap.publish", "sitemap_failed")
+    assert facts["is_published"]
+    assert "query=: the template cannot be rendered: " in facts["message"]
+    assert "nowhere" in facts["message"]
 
 
 @pytest.mark.parametrize(
