@@ -85,7 +85,7 @@ class SitemapTaskGroup(TaskGroup):
             self.decisions = decisions_dag(self.dag, str(self.group_id), sitemap, approval)
             asking = {"approval": approval, "decisions": self.decisions.dag_id}
         querying = {} if pool is None else {"pool": pool}
-        with self:
+        with self.dag, self:  # the DAG too: it may be given as dag=
             self.plan = SitemapPlanOperator(
                 task_id="plan", sitemap=sitemap, batch_size=batch_size, **{**querying, **(plan_kwargs or {})}
             )

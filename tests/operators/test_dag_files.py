@@ -57,6 +57,12 @@ def test_the_group_wires_plan_write_publish() -> None:
     assert dag.get_task("sitemap.write").map_index_template == "{{ task.batch.label }}"
 
 
+def test_the_group_takes_its_dag_as_an_argument() -> None:
+    dag = a_dag()
+    SitemapTaskGroup("sitemap", a_sitemap(), dag=dag)
+    assert [task.task_id for task in dag.tasks] == ["sitemap.plan", "sitemap.write", "sitemap.publish"]
+
+
 def test_the_group_has_retries_that_a_dag_a_group_or_a_task_may_replace() -> None:
     minutes = {"retry_delay": timedelta(minutes=5)}
     with a_dag() as plain:
