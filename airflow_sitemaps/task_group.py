@@ -82,7 +82,8 @@ class SitemapTaskGroup(TaskGroup):
         if approval is not None:
             from airflow_sitemaps.operators.decisions import decisions_dag  # noqa: PLC0415 - only with an approval
 
-            self.decisions = decisions_dag(self.dag, str(self.group_id), sitemap, approval)
+            given = {**self.dag.default_args, **self.default_args, **(publish_kwargs or {})}
+            self.decisions = decisions_dag(self.dag, str(self.group_id), sitemap, approval, given)
             asking = {"approval": approval, "decisions": self.decisions.dag_id}
         querying = {} if pool is None else {"pool": pool}
         with self.dag, self:  # the DAG too: it may be given as dag=

@@ -7,7 +7,7 @@ starts one run of it for each question.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -42,6 +42,9 @@ ANSWER: Final = "sitemap_answer"
 
 MOST_QUESTIONS: Final = 1_000
 """Number of open questions of a DAG: Airflow's default of 16 active runs would hide the 17th."""
+
+WHERE: Final = ("owner", "queue", "executor", "executor_config", "run_as_user")
+"""Arguments that the tasks have in common with ``publish``."""
 
 RETRY_DELAY: Final = timedelta(seconds=30)
 """Time between two tries of a task of the DAG."""
@@ -196,8 +199,11 @@ def start(dag_id: str, section: str, question: Question, *, page: str = "", agai
     return not refused
 
 
-def decisions_dag(dag: DAG, group_id: str, sitemap: Sitemap, approval: Approval) -> DAG:
-    """Define the DAG of a group's questions. Airflow finds it as it finds the DAG of the group."""
+def decisions_dag(dag: DAG, group_id: str, sitemap: Sitemap, approval: Approval, given: Mapping[str, Any]) -> DAG:
+    """Define the DAG of a group's questions. Airflow finds it as it finds the DAG of the group.
+
+    Its tasks run where ``publish`` does, whose arguments are ``given``: they read and write the same store.
+    """
     setting_checks.instance(f"SitemapTaskGroup({group_id!r})", "approval", approval, Approval)
     approval.check(sitemap)
     decisions = DAG(
@@ -209,7 +215,7 @@ def decisions_dag(dag: DAG, group_id: str, sitemap: Sitemap, approval: Approval)
         max_active_runs=MOST_QUESTIONS,
         access_control=dag.access_control,
         tags=dag.tags,
-        default_args={name: dag.default_args[name] for name in ("owner",) if name in dag.default_args},
+        default_args={name: given[name] for name in WHERE if name in given},
     )
     with decisions:
         # A second try of "ask" asks again: Airflow may lose an answer that comes within a second of the question.

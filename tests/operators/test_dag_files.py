@@ -207,6 +207,14 @@ def test_an_approval_that_asks_no_one_is_refused() -> None:
         SitemapTaskGroup("sitemap", a_sitemap(), publish_kwargs={"approval": Approval()})
 
 
+def test_an_answer_is_carried_out_where_publish_runs() -> None:
+    with a_dag(default_args={"owner": "shop", "queue": "all", "retries": 1, "pool": "small"}):
+        group = SitemapTaskGroup("sitemap", a_sitemap(), approval=Approval(), publish_kwargs={"queue": "bucket"})
+
+    places = {(task.owner, task.queue, task.pool, task.retries) for task in group.decisions.tasks}
+    assert places == {("shop", "bucket", "default_pool", 3)}
+
+
 @pytest.mark.parametrize("is_given", [True, False])
 def test_an_answer_emits_the_sections_that_changed_if_its_group_does(is_given: bool) -> None:
     sitemap = a_sitemap()
