@@ -23,6 +23,7 @@ class Spoil(Enum):
     HALF_ANSWER = "half of the answer's body comes back, then the connection ends"
     ANSWER_503 = "503 SlowDown, without asking the store"
     ANSWER_409 = "409 ConditionalRequestConflict, without asking the store"
+    ANSWER_429 = "429 ServiceUnavailable, without asking the store, as R2 to a second write of a name within a second"
     ANSWER_500_AFTER = "the store gets the request; 500 InternalError comes back"
     SILENCE = "the store gets the request; no answer comes until the client gives up"
     LATE = "the client is reset; the store gets the request when the proxy is told to let it land"
@@ -150,6 +151,8 @@ async def _answer(
         return _error(b"503 Service Unavailable", b"SlowDown")
     if spoil is Spoil.ANSWER_409:
         return _error(b"409 Conflict", b"ConditionalRequestConflict")
+    if spoil is Spoil.ANSWER_429:
+        return _error(b"429 Too Many Requests", b"ServiceUnavailable")
     if spoil is Spoil.LATE:
         proxy.late.append(request)
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -56,7 +57,8 @@ NEXT_STEPS: Final = {
 DENIED: Final = frozenset({"AccessDenied", "AllAccessDisabled", "403", "Forbidden"})
 EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 _PASSING: Final = {"IncompleteBody", "BadDigest", "Throttling", "ThrottlingException", "RequestThrottled"}
-UNCLEAR: Final = _PASSING | {"RequestTimeout", "ConditionalRequestConflict", "OperationAborted", "SlowDown"}
+_RACED: Final = {"ConditionalRequestConflict", "OperationAborted"}
+UNCLEAR: Final = _PASSING | _RACED | {"RequestTimeout", "SlowDown"}
 """Error codes that request another attempt, with any status. A put may or may not have taken effect."""
 NOT_OURS_TO_RETRY: Final = frozenset({"ParamValidationError", "ProfileNotFound", "InvalidRegionError"})
 """Names of botocore errors that the configuration causes, not the store."""
@@ -94,6 +96,7 @@ def _connected(conn_id: str | None) -> S3Connection:
     endpoint = str(client.meta.endpoint_url)
     if (urlsplit(endpoint).hostname or "").endswith(R2_HOST):
         copy_as_on_r2(client)
+    repeat_races(client)
     return S3Connection(client=client, endpoint=endpoint)
 
 
@@ -126,6 +129,18 @@ def copy_as_on_r2(client: Any) -> None:
                 headers[renamed] = headers.pop(name)
 
     client.meta.events.register("before-call.s3.CopyObject", rename)
+
+
+def repeat_races(client: Any) -> None:
+    """Let a client repeat what not every botocore does: a write that raced, and status 429 (R2: one write of a name a second)."""
+    most = (client.meta.config.retries or {}).get("total_max_attempts", MAX_ATTEMPTS)
+
+    def pause(attempts: int, response: Any, **_: Any) -> float | None:
+        is_429 = response is not None and response[0].status_code == 429
+        is_early = is_429 or (response is not None and response[1].get("Error", {}).get("Code") in _RACED)
+        return random.uniform(0.5, 1) * 2 ** (attempts - 1) if is_early and attempts < most else None  # noqa: S311
+
+    client.meta.events.register("needs-retry.s3", pause)
 
 
 def _for_other_stores() -> dict[str, Any]:
