@@ -385,13 +385,17 @@ def test_a_lock_of_another_user_is_named(config: LocalStore, tmp_path: Path, mon
         return real(path, *arguments)
 
     monkeypatch.setattr(objects.os, "open", refuse)
-    with pytest.raises(ConfigurationError, match=f"Give it access to {locks} and to all in it"):
+    with pytest.raises(ConfigurationError, match=f"Give this user access to {locks} and to all files below it"):
         put(public, "k", b"x")
 
 
 @pytest.mark.parametrize(
     ("code", "advice"),
-    [(errno.EACCES, "Give it access"), (errno.EPERM, "Give it access"), (errno.EROFS, "Mount it writable")],
+    [
+        (errno.EACCES, "Give this user access"),
+        (errno.EPERM, "Give this user access"),
+        (errno.EROFS, "Mount it writable"),
+    ],
 )
 def test_a_folder_that_may_not_be_written_is_reported(
     code: int, advice: str, config: LocalStore, monkeypatch: pytest.MonkeyPatch
@@ -405,6 +409,21 @@ def test_a_folder_that_may_not_be_written_is_reported(
     with pytest.raises(ConfigurationError, match=f"not permitted .*{advice}"):
         put(public, "k", b"x")
     assert public.get("k") is None
+
+
+def test_a_folder_that_may_not_be_made_is_named_and_not_its_parent(
+    config: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parent may be ``/srv``: nothing else in it is of concern."""
+
+    def refuse(folder: Path, *_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(ConfigurationError) as refused:
+        config.open()
+    advice = f"Make {config.path} as another user, and give it to this one"
+    assert str(refused.value).endswith(f"for user id {os.getuid()}. {advice}")
 
 
 def test_a_failing_disk_is_a_store_error(config: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,7 +173,11 @@ def _translated(e: OSError, verb: str, path: Path, byte_size: int | None) -> Sto
             "exists where a folder is needed. Choose another path"
         )
     if e.errno in NOT_PERMITTED:
-        advice = "Mount it writable" if e.errno == errno.EROFS else f"Give it access to {at.parent} and to all in it"
+        advice = f"Give this user access to {at.parent} and to all files below it"
+        if e.errno == errno.EROFS:
+            advice = "Mount it writable"
+        elif verb == "make" and not os.path.exists(at):  # noqa: PTH110 - raises nothing; the parent may be like /srv
+            advice = f"Make {at} as another user, and give it to this one"
         return ConfigurationError(f"{verb} {path}: not permitted ({e.strerror}) for user id {os.getuid()}. {advice}")
     return StoreError(f"{verb} {path}: {e.strerror or e}. Check the file system of {at.parent}, then run again")
 
