@@ -266,6 +266,18 @@ def test_a_file_that_a_late_put_brought_back_is_swept() -> None:
     assert world.crawl().locs() == {r["loc"] for r in world.rows}
 
 
+def test_a_listed_file_that_a_store_without_case_names_otherwise_is_no_orphan() -> None:
+    """After a change of ``path="Shop/"`` to ``"shop/"``, Windows shares and macOS keep the folder's old name."""
+    world = World([row(n) for n in range(12)])
+    name = late_put(world)
+    ours = world.config.public.objects[name].info.metadata
+    world.config.public.put("Pages-00001.xml.gz", b"x", mode=Create(), metadata=ours, content_type="x")
+    world.clock.advance(WEEK)
+    world.build()
+    assert "Pages-00001.xml.gz" in world.public()
+    assert name not in world.public()
+
+
 def test_what_is_not_ours_is_no_orphan() -> None:
     world = World([row(n) for n in range(12)])
     name = late_put(world)

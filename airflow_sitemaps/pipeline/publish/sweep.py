@@ -269,14 +269,15 @@ def orphans(store: Store, manifest: Manifest, now: datetime, grace: timedelta) -
     """
     if not manifest.state_id:
         return ()
-    names = {file.name for file in manifest.public_files()}
-    names |= {item.key for item in manifest.departed if item.area == "public"}
+    # A file system that ignores case lists a file under the name that it first had.
+    names = {file.name.lower() for file in manifest.public_files()}
+    names |= {item.key.lower() for item in manifest.departed if item.area == "public"}
     unknown = [
         info.key
         for info in store.public.list()
         if info.modified_at is not None
         and info.modified_at < now - grace
-        and info.key not in names
+        and info.key.lower() not in names
         and info.key.endswith(SUFFIXES)
     ]
     first = random.Random(now.timestamp()).randrange(max(1, len(unknown)))  # noqa: S311 - no secret
