@@ -45,11 +45,10 @@ NO_GENERATION: Final = 1
 _ROLE: Final = "Give the connection's identity the role 'Storage Object User' on the bucket (storage.objects.create, get, list, delete)"
 NEXT_STEPS: Final = {
     "authError": "Check the credentials of the Airflow connection",
-    "required": "Check the credentials of the Airflow connection",
     "retentionPolicyNotMet": "A retention policy or a hold of the bucket forbids changes: publish to a bucket without one",
     "objectUnderActiveHold": "A hold forbids changes of the object: release it, or publish to another bucket",
     "accountDisabled": "The project's billing account is disabled: enable it",
-    "userProjectMissing": "The bucket is one where the requester pays, which is not supported: publish to another bucket",
+    "required": "The bucket is one where the requester pays, which is not supported: publish to another bucket",
     "invalid": "The store does not accept the request: check the URL and the connection",
 }
 """Next step by the reason of an error that a retry cannot fix."""

@@ -251,6 +251,8 @@ def test_errors_name_the_next_step(gcs_connection: str, monkeypatch: pytest.Monk
     ("status", "reason", "kind", "advice"),
     [
         (401, "authError", ConfigurationError, "Check the credentials"),
+        (401, "required", ConfigurationError, "Check the credentials"),  # an anonymous caller
+        (400, "required", ConfigurationError, "the requester pays"),
         (403, "forbidden", ConfigurationError, "Storage Object User"),
         (403, "retentionPolicyNotMet", ConfigurationError, "retention policy"),
         (400, "invalid", ConfigurationError, "does not accept the request"),
