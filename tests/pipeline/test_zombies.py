@@ -93,6 +93,16 @@ def test_a_body_that_is_gone_at_the_commit_stops_it():
     assert world.crawl().locs() == world.rebuilt().locs()
 
 
+def test_a_body_that_a_lagging_listing_omits_is_there(monkeypatch):
+    """Many bodies are listed by folder. Not every store lists at once what was put."""
+    world = world_of(100)
+    real = MemoryObjects.list
+    monkeypatch.setattr(
+        MemoryObjects, "list", lambda self, prefix="": (i for i in real(self, prefix) if not i.key.startswith("runs/"))
+    )
+    assert world.build().urls == 100
+
+
 def test_a_body_that_is_lost_after_the_commit_is_made_again_by_the_next_run():
     """Nothing can finish such a promotion; were it tried first, every later run would fail for ever."""
     world = world_of(10)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 FEW: Final = 8
-"""Maximum number of bodies that are checked one by one; for more, the folder is listed."""
+"""Maximum number of bodies that are checked one by one; for more, the folder is listed first."""
 
 
 def commit_facts(
@@ -170,12 +170,12 @@ def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> Mapping[s
 
 
 def _bodies(store: Store, keys: Sequence[str]) -> dict[str, ObjectInfo]:
-    """Return the info of the bodies that exist: a few are checked one by one, many by listing their folders."""
-    if len(keys) <= FEW:
-        infos = mapped(lambda key: (key, store.state.head(key)), keys, "sitemap-check")
-        return {key: info for key, info in infos if info is not None}
-    folders = {key.rpartition("/")[0] + "/" for key in keys}
-    return {info.key: info for folder in sorted(folders) for info in store.state.list(folder)}
+    """Return the info of the bodies that exist: many are listed by folder, and each that is not listed (yet) is checked."""
+    folders = sorted({key.rpartition("/")[0] + "/" for key in keys}) if len(keys) > FEW else ()
+    present = {info.key: info for folder in folders for info in store.state.list(folder)}
+    left = [key for key in keys if key not in present]
+    infos = mapped(lambda key: (key, store.state.head(key)), left, "sitemap-check")
+    return present | {key: info for key, info in infos if info is not None}
 
 
 log = logging.getLogger(__name__)
