@@ -78,17 +78,22 @@ def test_a_store_that_ignores_a_condition(
     assert list(store.state.list()) == []
 
 
-def test_an_area_that_cannot_be_listed(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run lists it, so ``s3:ListBucket`` is needed too."""
-    store = MemoryStore(base_url="https://example.com/").open()
+@pytest.mark.parametrize("operation", ["list", "get"])
+def test_an_area_that_cannot_be_listed_or_read(
+    operation: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run lists it and reads its manifest: ``s3:ListBucket`` and ``kms:Decrypt`` are needed too."""
+    config = MemoryStore(base_url="https://example.com/")
+    store = config.open()
 
     def denied(*_: object) -> None:
-        raise ConfigurationError("ListObjectsV2: access denied")
+        raise ConfigurationError(f"{operation}: access denied")
 
-    monkeypatch.setattr(type(store.state), "list", denied)
+    monkeypatch.setattr(type(store.state), operation, denied)
     monkeypatch.setattr(lookups, "open_area", lambda *_: store.state)
     assert main(["store-check", "s3://bucket/maps"]) == 1
-    assert "ListObjectsV2: access denied" in capfd.readouterr().err
+    assert f"{operation}: access denied" in capfd.readouterr().err
+    assert not config.state.objects
 
 
 def test_an_address_that_cannot_be_opened(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

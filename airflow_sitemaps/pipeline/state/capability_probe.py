@@ -142,6 +142,7 @@ def examine(area: ObjectStore) -> Iterator[Reply]:
             yield reply
             if not reply.is_right and reply.question == CREATE:
                 return
+        area.get(key)  # raises where one may write and not read, as with a key of KMS that may only encrypt
         spared = partial(_spared, area, key)
         effect = "a sweep could delete a file that another program has just replaced"
         yield _reply("delete another version of it", "refused", effect, spared, is_needed=False)
