@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
+from cachetools import TTLCache
 
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, REPORTS
 from airflow_sitemaps.plugin.events import Event, StoreFacts, event_of
@@ -36,6 +37,8 @@ WAIT_S: Final = 10.0
 """Longest time in seconds that one response waits for the store."""
 FRESH_S: Final = 5.0
 """Seconds before the store is queried again for changes of a file."""
+LATE_S: Final = 60.0
+"""Seconds for which the next attempt gets what ended after every request for it had timed out."""
 MAX_FILES: Final = 8
 """Number of files whose contents are kept in memory."""
 
@@ -86,6 +89,7 @@ class StateReader:
         self._lock = threading.Lock()
         self._kept: BoundedCache[tuple[StateFile, str], CachedFile[Any]] = BoundedCache(MAX_FILES)
         self._under_way: dict[tuple[StateFile, str], Future[Any]] = {}
+        self._late: TTLCache[tuple[StateFile, str], Future[Any]] = TTLCache(THREADS, LATE_S)
 
     async def read(
         self,
@@ -103,19 +107,22 @@ class StateReader:
             StateUnavailableError: The file cannot be read, or not in time.
         """
         future = self.begin(file, form, lambda: self._load(file, form, reader, is_old))
-        kept: CachedFile[T] = await self._arrived(file, future)
+        kept: CachedFile[T] = await self._arrived(file, form, future)
         return kept.etag, kept.value
 
     async def run(self, file: StateFile, form: str, job: Callable[[ObjectStore], T]) -> T:
         """Return the result of a job on the state area, uncached. Jobs with the same ``form`` share one run."""
         return await self._arrived(
-            file, self.begin(file, form, lambda: _explained(file, lambda: job(self._opened(file))))
+            file, form, self.begin(file, form, lambda: _explained(file, lambda: job(self._opened(file))))
         )
 
-    async def _arrived(self, file: StateFile, future: Future[T]) -> T:
+    async def _arrived(self, file: StateFile, form: str, future: Future[T]) -> T:
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), WAIT_S)
         except asyncio.TimeoutError as e:
+            with self._lock:
+                if not future.done():
+                    self._late[file, form] = future
             raise StateUnavailableError(
                 f"{file.where} did not arrive within {WAIT_S:g} seconds. It is still being read; try again soon."
             ) from e
@@ -126,16 +133,21 @@ class StateReader:
         with self._lock:
             if name in self._under_way:
                 return self._under_way[name]
+            if (late := self._late.pop(name, None)) is not None and late.done():
+                return late
             if len(self._under_way) >= THREADS * 4:
                 raise StateUnavailableError("The API server is busy reading other stores; try again soon.")
             future = self._under_way[name] = self._threads.submit(attempt)
         # Outside the lock: a future that is already done runs its callback in this thread, and the callback locks.
-        future.add_done_callback(lambda _: self._ended(file, form))
+        future.add_done_callback(lambda done: self._ended((file, form), done))
         return future
 
-    def _ended(self, file: StateFile, form: str) -> None:
+    def _ended(self, name: tuple[StateFile, str], future: Future[Any]) -> None:
         with self._lock:
-            self._under_way.pop((file, form), None)
+            self._under_way.pop(name, None)
+            # A file that was read is among the cached ones, where its ETag is compared again.
+            if self._late.pop(name, None) and (future.exception() or not isinstance(future.result(), CachedFile)):
+                self._late[name] = future
 
     def _load(
         self, file: StateFile, form: str, reader: Callable[[bytes, str], T], is_old: Callable[[T], bool]

@@ -139,6 +139,34 @@ def test_a_store_that_hangs_holds_up_nobody(store: MemoryStore, monkeypatch: pyt
     assert isinstance(states_later, ShardMap), "what arrives late is kept for the next question"
 
 
+@pytest.mark.parametrize("works", [True, False], ids=["a result", "an error"])
+def test_a_job_that_outlasts_its_requests_answers_the_next_one(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch, works: bool
+) -> None:
+    """Otherwise each further try begins it again, and a job of eleven seconds never answers."""
+    monkeypatch.setattr(state_reader, "WAIT_S", 0.1)
+    states, gate, ends = reader(store), threading.Event(), list[str]()
+
+    def job(area: Any) -> str:
+        gate.wait(20)
+        ends.append("ended")
+        if not works:
+            raise StoreError("refused")
+        return "compared"
+
+    with pytest.raises(StateUnavailableError, match="did not arrive"):
+        asyncio.run(states.run(FILE, "changes", job))
+    gate.set()
+    states._threads.shutdown(wait=True)  # no further job can begin
+
+    if works:
+        assert asyncio.run(states.run(FILE, "changes", job)) == "compared"
+    else:
+        with pytest.raises(StateUnavailableError, match="refused"):
+            asyncio.run(states.run(FILE, "changes", job))
+    assert ends == ["ended"]
+
+
 async def _again(states: StateReader) -> Any:
     for _ in range(100):
         try:
