@@ -19,6 +19,7 @@ import { Chart } from "../src/parts/charts";
 import { FindUrl } from "../src/parts/FindUrl";
 import { Runs } from "../src/parts/Runs";
 import { SectionStates, worstFirst } from "../src/parts/SectionStates";
+import { ShardMap } from "../src/parts/ShardMap";
 import { Drift, Issues, Plan, Sections, Verified, shardChanges } from "../src/parts/report";
 import type { AnnouncementRow, CoverageRow, RunRow, SitemapLine, SitemapList as Answer, VerificationRun } from "../src/types";
 import { line, page, reported, section } from "./fixtures";
@@ -219,6 +220,15 @@ describe("the lines of the sections", () => {
     expect(folded?.textContent).not.toContain("news");
   });
 
+  it("are made when they are opened, 200 at once, where thousands would stop the browser at each update", async () => {
+    show(<SectionStates page={page({ sections: sections(2_000) })} />);
+    expect(screen.getAllByTestId("section-state").length).toBe(60);
+    fireEvent.click(screen.getByText("1,940 more sections: 1,940 healthy"));
+    await waitFor(() => expect(screen.getAllByTestId("section-state").length).toBe(260));
+    fireEvent.click(screen.getByText("Show 200 more of 1,940"));
+    expect(screen.getAllByTestId("section-state").length).toBe(460);
+  });
+
   it("fold sooner in a narrow window, where a line with a reason is as high as three", () => {
     vi.spyOn(Element.prototype, "clientWidth", "get").mockReturnValue(300);
     show(<SectionStates page={page({ sections: [...sections(30), failed] })} />);
@@ -254,6 +264,19 @@ describe("the lines of the sections", () => {
     expect(verdictText({ ...some, sections: sections(9) })).toBe("All 9 sections are healthy.");
     expect(verdictText({ ...some, sections: sections(5), sections_left_out: 0 })).toBe("All 5 sections are healthy."); // The run removed one.
     expect(verdictText({ ...some, sections: sections(9).slice(1) })).toBe("All 8 sections are healthy.");
+  });
+});
+
+describe("the maps of the sections", () => {
+  it("are not all made again where the pointer moves in one of them", () => {
+    const made: string[] = [];
+    const columns = (name: string) => ({ dropped: [0], file_bytes: [1], name, rows: [1], state: [0], urls: [1], written_at: [1], written_in: [1], xml_bytes: [1], get null_keys() { return made.push(name) * 0; } });
+    const answer = { generation: 7, limits: { files: 50_000, urls: 50_000, xml_bytes: 52_428_800 }, promoted: true, sections: ["a", "b"].map(columns), shards: 2 };
+    show(<ShardMap asset="s3://a" answer={answer} maxUrls={{}} mode="run" onMode={() => undefined} selected={undefined} onSelect={() => undefined} />);
+    made.length = 0;
+    fireEvent.pointerMove(screen.getByTestId("map-a"));
+    expect(screen.getByTestId("map-line").textContent).toContain("a, shard 1 of 1");
+    expect(new Set(made)).toEqual(new Set(["a"]));
   });
 });
 

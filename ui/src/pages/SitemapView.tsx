@@ -330,7 +330,7 @@ const MapOf = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
   const mode: Mode = MODES.find((name) => name === colour) ?? "run";
   const columns = useMemo(() => (data && !isUnavailable(data) && times ? { ...data, sections: data.sections.map((each) => ({ ...each, fetched_at: times[each.name] ?? [] })) } : data), [data, times]);
   const rebuild = acting.ask({ action: "rebuild", shards: [""] }) && ((name: string) => acting.ask({ action: "rebuild", shards: [name] })?.());
-  const maxUrls = Object.fromEntries(page.sections.map(({ name, max_urls }) => [name, max_urls]));
+  const maxUrls = useMemo(() => Object.fromEntries(page.sections.map(({ name, max_urls }) => [name, max_urls])), [data]);
   return (
     <>
       {error && <Failure error={error} retry={reload} />}

@@ -1,11 +1,12 @@
 /** One line for each section: its state and why, when it was checked, what it holds, and what to do. */
 
 import { Box, Table } from "@chakra-ui/react";
+import { type SyntheticEvent, useState } from "react";
 
 import { count, counted, few, sentence, visible } from "../format";
 import type { SectionState, SitemapPage, VerdictState } from "../types";
 import { useWidth } from "../width";
-import { Age, LeftOut, Note, VERDICTS, VerdictBadge } from "./basics";
+import { Age, LeftOut, Note, VERDICTS, VerdictBadge, useFirst } from "./basics";
 import { Sparkline } from "./charts";
 import { type Names, Number as Figure, Trust, UNSEEN, Wide } from "./report";
 
@@ -86,6 +87,25 @@ const Line = ({ section, says }: { section: SectionState; says: string | undefin
   </Table.Row>
 );
 
+/** Where they are very many, their lines are made when it is opened. */
+const Rest = ({ sections, shared }: { sections: SectionState[]; shared: boolean }) => {
+  const [open, setOpen] = useState(false);
+  const [shown, more] = useFirst(sections);
+  const states = ORDER.flatMap((state) => {
+    const number = sections.filter((section) => section.state === state).length;
+    return number ? [`${count(number)} ${VERDICTS[state].text.toLowerCase()}`] : [];
+  });
+  return (
+    <Box as="details" mt={2} onToggle={(event: SyntheticEvent) => setOpen((event.currentTarget as HTMLDetailsElement).open)}>
+      <Box as="summary" cursor="pointer" fontSize="sm">
+        {counted(sections.length, "more section")}: {states.join(", ")}
+      </Box>
+      {(open || !more) && <Lines sections={shown} shared={shared} />}
+      {open && more}
+    </Box>
+  );
+};
+
 const Lines = ({ sections, shared }: { sections: SectionState[]; shared: boolean }) => {
   const explains = !shared && sections.some((section) => saysOf(section));
   const names: Names = [
@@ -115,24 +135,13 @@ export const SectionStates = ({ page }: { page: SitemapPage }) => {
   let height = 0;
   const shown = sections.filter((section) => (height += isNarrow && saysOf(section) && !shared ? NARROW.high : 1) <= (isNarrow ? NARROW.shown : SHOWN));
   const rest = sections.slice(shown.length);
-  const states = ORDER.flatMap((state) => {
-    const number = rest.filter((section) => section.state === state).length;
-    return number ? [`${count(number)} ${VERDICTS[state].text.toLowerCase()}`] : [];
-  });
   const missing = leftOut(page);
   if (!sections.length) return <Note>No section has been published yet.</Note>;
   return (
     <Box ref={ref}>
       {shared && (page.problem_list.length === 0 || sections[0]?.reason !== page.reason) && <Note>{sections.length > 1 ? `Each section: ${shared}` : shared}</Note>}
       <Lines sections={shown} shared={shared !== ""} />
-      {rest.length > 0 && (
-        <Box as="details" mt={2}>
-          <Box as="summary" cursor="pointer" fontSize="sm">
-            {counted(rest.length, "more section")}: {states.join(", ")}
-          </Box>
-          <Lines sections={rest} shared={shared !== ""} />
-        </Box>
-      )}
+      {rest.length > 0 && <Rest sections={rest} shared={shared !== ""} />}
       {missing > 0 && <LeftOut number={missing} />}
       {sections.map(({ name }) => (
         <Trust key={name} name={name} trust={page.report.sections[name]?.lastmod_trust ?? null} />

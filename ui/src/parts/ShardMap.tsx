@@ -1,7 +1,7 @@
 /** The shard map: a canvas a section, a cell a shard in key order. */
 
 import { Box, Button, Flex, HStack, Table, Text } from "@chakra-ui/react";
-import { type FocusEvent, type KeyboardEvent, type MouseEvent, type PointerEvent, memo, useEffect, useMemo, useRef, useState } from "react";
+import { type FocusEvent, type KeyboardEvent, type MouseEvent, type PointerEvent, memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { type ApiError, get } from "../api";
 import { bytes, count, counted, percent, visible } from "../format";
@@ -26,8 +26,9 @@ interface SectionMapProps {
   mode: Mode;
   now: number;
   chosen: number | undefined;
-  onPoint: (index: number | undefined) => void;
-  onChoose: (index: number) => void;
+  /** The same functions at each rendering, so that a move of the pointer renders one of thousands of sections. */
+  onPoint: (pointed: Chosen | undefined) => void;
+  onChoose: (chosen: Chosen) => void;
 }
 
 const SectionMap = memo(({ limits, section, mode, now, chosen, onPoint, onChoose }: SectionMapProps) => {
@@ -68,12 +69,12 @@ const SectionMap = memo(({ limits, section, mode, now, chosen, onPoint, onChoose
   };
   const go = (index: number | undefined) => {
     setCursor(index);
-    onPoint(index);
+    onPoint(index === undefined ? undefined : { index, section });
   };
   const key = (event: KeyboardEvent) => {
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
-      if (cursor !== undefined) onChoose(cursor);
+      if (cursor !== undefined) onChoose({ index: cursor, section });
       return;
     }
     const to = moved(layout, cursor ?? 0, event.key, cells);
@@ -84,6 +85,15 @@ const SectionMap = memo(({ limits, section, mode, now, chosen, onPoint, onChoose
   const marks = [...new Set([cursor, chosen])].filter((index): index is number => index !== undefined);
   return (
     <Box ref={ref} minW={0}>
+      <Text fontSize="sm" mb={1}>
+        <Text as="span" fontWeight="semibold">
+          {visible(section.name)}
+        </Text>{" "}
+        <Text as="span" color="fg.muted">
+          {counted(section.urls.length, "shard")}
+          {section.null_keys ? `, and ${counted(section.null_keys, "row")} without a key, which no shard can hold` : ""}
+        </Text>
+      </Text>
       <Box
         position="relative"
         width={`${layout.width}px`}
@@ -98,7 +108,7 @@ const SectionMap = memo(({ limits, section, mode, now, chosen, onPoint, onChoose
         onPointerLeave={() => go(undefined)}
         onClick={(event: MouseEvent<HTMLElement>) => {
           const index = indexAt(event);
-          if (index !== undefined) onChoose(index);
+          if (index !== undefined) onChoose({ index, section });
         }}
         onKeyDown={key}
         onFocus={(event: FocusEvent<HTMLElement>) => {
@@ -296,6 +306,9 @@ export const ShardMap = ({ asset, answer, maxUrls, mode, onMode, selected, onSel
   const [all, setAll] = useState(false);
   const now = useMemo(() => Math.floor(Date.now() / 1000), [answer]);
   const limits = useMemo(() => ({ ...answer.limits, max_urls: maxUrls }), [answer, maxUrls]);
+  const select = useRef(onSelect);
+  select.current = onSelect;
+  const choose = useCallback(({ index, section }: Chosen) => select.current(`${section.name}:${index + 1}`), []);
   const chosen = chosenOf(answer, selected);
   const sections = all ? answer.sections : answer.sections.slice(0, SECTIONS_AT_FIRST);
   return (
@@ -314,26 +327,16 @@ export const ShardMap = ({ asset, answer, maxUrls, mode, onMode, selected, onSel
         <Legend answer={answer} limits={limits} mode={mode} now={now} />
       </Flex>
       {sections.map((section) => (
-        <Box key={section.name} minW={0}>
-          <Text fontSize="sm" mb={1}>
-            <Text as="span" fontWeight="semibold">
-              {visible(section.name)}
-            </Text>{" "}
-            <Text as="span" color="fg.muted">
-              {counted(section.urls.length, "shard")}
-              {section.null_keys ? `, and ${counted(section.null_keys, "row")} without a key, which no shard can hold` : ""}
-            </Text>
-          </Text>
-          <SectionMap
-            limits={limits}
-            section={section}
-            mode={mode}
-            now={now}
-            chosen={chosen?.section === section ? chosen.index : undefined}
-            onPoint={(index) => setPointed(index === undefined ? undefined : { index, section })}
-            onChoose={(index) => onSelect(`${section.name}:${index + 1}`)}
-          />
-        </Box>
+        <SectionMap
+          key={section.name}
+          limits={limits}
+          section={section}
+          mode={mode}
+          now={now}
+          chosen={chosen?.section === section ? chosen.index : undefined}
+          onPoint={setPointed}
+          onChoose={choose}
+        />
       ))}
       {answer.sections.length > sections.length && (
         <More onClick={() => setAll(true)}>Show {counted(answer.sections.length - sections.length, "more section")}</More>

@@ -5,7 +5,7 @@ import { type MouseEvent, type ReactElement, type ReactNode, useEffect, useRef, 
 import { Link } from "react-router-dom";
 
 import type { ApiError, Loaded } from "../api";
-import { ago, clock, counted, isWeb, sentence, visible, when } from "../format";
+import { ago, clock, count, counted, isWeb, sentence, visible, when } from "../format";
 import { listPage, logOf } from "../routes";
 import { useListed } from "../search";
 import { type SitemapLine, type Unavailable, type VerdictState, isUnavailable } from "../types";
@@ -102,6 +102,15 @@ export const Message = ({ title, aside, children, ...style }: MessageProps) => (
 
 /** A button that shows more, or all. */
 export const More = (props: ButtonProps) => <Button size="xs" variant="outline" alignSelf="start" mt={2} {...props} />;
+
+const AT_ONCE = 200;
+
+/** The first of many lines, and a button for more: thousands at once stop the browser for seconds at each update. */
+export const useFirst = <T,>(all: T[]): [T[], ReactNode] => {
+  const [most, setMost] = useState(AT_ONCE);
+  const rest = Math.min(AT_ONCE, all.length - most);
+  return [all.slice(0, most), rest > 0 && <More onClick={() => setMost(most + AT_ONCE)}>Show {count(rest)} more of {count(all.length)}</More>];
+};
 
 export const Again = ({ retry }: { retry: () => void }) => (
   <Button size="sm" variant="outline" onClick={retry}>

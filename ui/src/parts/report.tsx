@@ -6,7 +6,7 @@ import type { ReactNode } from "react";
 import { bytes, count, counted, duration, percent, sentence, sum, visible } from "../format";
 import { logOf, runTabOf } from "../routes";
 import type { Counts, Gauge, Issue, PlanNumbers, SectionReport, ShardCounts, VerificationRun } from "../types";
-import { Age, Inner, Note, State, When } from "./basics";
+import { Age, Inner, Note, State, When, useFirst } from "./basics";
 import { Sparkline } from "./charts";
 
 /** Characters of a value above which it is shown smaller, so that a number of ten digits stays in one line. */
@@ -211,55 +211,61 @@ export const Trust = ({ name, trust }: { name: string; trust: SectionReport["las
   </>
 );
 
-export const Sections = ({ sections, until, act }: { sections: Record<string, SectionReport>; until: string; act?: (name: string) => ReactNode }) => (
-  <Wide
-    label="Sections"
-    below="48rem"
-    names={[
-      ["Section", "start"],
-      ["URLs", "end"],
-      ["Shards", "end"],
-      ["Changed in last run", "start"],
-      ["Rows read", "end"],
-      ["Size", "end"],
-      ["Rows dropped", "end"],
-      ["Newest lastmod", "start"],
-      ...(hasLedger(sections) ? ([["URLs changed in 7 days", "start"]] as Names) : []),
-      ...(act ? ([["Action", "end"]] as Names) : []),
-    ]}
-  >
-    {Object.entries(sections).map(([name, section]) => (
-      <Table.Row key={name}>
-        <Table.Cell fontWeight="medium" wordBreak="break-word" minW="6em">
-          {visible(name)}
-          <Note fontSize="xs" fontWeight="normal">
-            {holds(section)}
-          </Note>
-        </Table.Cell>
-        <Number>{count(section.urls)}</Number>
-        <Number>{count(section.shards.total)}</Number>
-        <Table.Cell minW="9em">
-          {shardChanges(section.shards)}
-          {Object.keys(section.reasons).length > 0 && (
-            <Note fontSize="xs">
-              {sentence(listed(section.reasons))}
-            </Note>
-          )}
-        </Table.Cell>
-        <Number>{count(section.rows_read)}</Number>
-        <Number>{bytes(section.file_bytes)}</Number>
-        <Number>
-          {count(sum(section.rows_dropped))} ({percent(sum(section.rows_dropped), section.rows)})
-        </Number>
-        <Table.Cell>
-          <When at={section.newest_lastmod} />
-        </Table.Cell>
-        {hasLedger(sections) && <Changed name={name} section={section} until={until} />}
-        {act && <Table.Cell textAlign="end">{act(name)}</Table.Cell>}
-      </Table.Row>
-    ))}
-  </Wide>
-);
+export const Sections = ({ sections, until, act }: { sections: Record<string, SectionReport>; until: string; act?: (name: string) => ReactNode }) => {
+  const [shown, more] = useFirst(Object.entries(sections));
+  return (
+    <>
+      <Wide
+        label="Sections"
+        below="48rem"
+        names={[
+          ["Section", "start"],
+          ["URLs", "end"],
+          ["Shards", "end"],
+          ["Changed in last run", "start"],
+          ["Rows read", "end"],
+          ["Size", "end"],
+          ["Rows dropped", "end"],
+          ["Newest lastmod", "start"],
+          ...(hasLedger(sections) ? ([["URLs changed in 7 days", "start"]] as Names) : []),
+          ...(act ? ([["Action", "end"]] as Names) : []),
+        ]}
+      >
+        {shown.map(([name, section]) => (
+          <Table.Row key={name}>
+            <Table.Cell fontWeight="medium" wordBreak="break-word" minW="6em">
+              {visible(name)}
+              <Note fontSize="xs" fontWeight="normal">
+                {holds(section)}
+              </Note>
+            </Table.Cell>
+            <Number>{count(section.urls)}</Number>
+            <Number>{count(section.shards.total)}</Number>
+            <Table.Cell minW="9em">
+              {shardChanges(section.shards)}
+              {Object.keys(section.reasons).length > 0 && (
+                <Note fontSize="xs">
+                  {sentence(listed(section.reasons))}
+                </Note>
+              )}
+            </Table.Cell>
+            <Number>{count(section.rows_read)}</Number>
+            <Number>{bytes(section.file_bytes)}</Number>
+            <Number>
+              {count(sum(section.rows_dropped))} ({percent(sum(section.rows_dropped), section.rows)})
+            </Number>
+            <Table.Cell>
+              <When at={section.newest_lastmod} />
+            </Table.Cell>
+            {hasLedger(sections) && <Changed name={name} section={section} until={until} />}
+            {act && <Table.Cell textAlign="end">{act(name)}</Table.Cell>}
+          </Table.Row>
+        ))}
+      </Wide>
+      {more}
+    </>
+  );
+};
 
 /** Rows that broke a rule, and what happened to them. */
 export const Issues = ({ issues }: { issues: Issue[] }) => {
