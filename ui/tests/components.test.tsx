@@ -280,6 +280,26 @@ describe("the maps of the sections", () => {
   });
 });
 
+describe("the tab of a DAG", () => {
+  it("stays at its sitemap when another one becomes the first, because it fails", async () => {
+    vi.useFakeTimers({ shouldAdvanceTime: true, toFake: ["setTimeout", "clearTimeout"] });
+    const names = ["s3://a", "s3://b"];
+    vi.stubGlobal(
+      "fetch",
+      vi.fn(async (url: string) => {
+        const asset = new URL(url).searchParams.get("asset") ?? "";
+        const body = url.includes("api/dags/") ? { sitemaps: names.map((name) => line({ asset: name })) } : page({ asset, index_url: `https://${asset.slice(-1)}.example/` });
+        return new Response(JSON.stringify(body), { headers: { "Content-Type": "application/json" } });
+      }),
+    );
+    show(<DagTab dagId="shop" />, "/dags/shop/plugin/sitemap");
+    expect((await screen.findByRole("heading", { level: 1 })).textContent).toBe("a.example/");
+    names.reverse();
+    await vi.advanceTimersByTimeAsync(21_000);
+    expect((await screen.findByRole("heading", { level: 1 })).textContent).toBe("a.example/");
+  });
+});
+
 describe("the page of one sitemap", () => {
   const opened = async (changes: Parameters<typeof page>[0] = {}, at = "/plugin/sitemaps?asset=s3%3A%2F%2Fa") => {
     const fetched = vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("api/sitemap?") ? page(changes) : { before: null, runs: [], sections: [] }), { headers: { "Content-Type": "application/json" } }));

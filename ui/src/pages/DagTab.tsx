@@ -1,6 +1,7 @@
 /** The tab of a DAG: its sitemap, or a choice where it has several. */
 
 import { HStack } from "@chakra-ui/react";
+import { useRef } from "react";
 
 import { useGet } from "../api";
 import { visible } from "../format";
@@ -13,7 +14,10 @@ import { SitemapView } from "./SitemapView";
 export const DagTab = ({ dagId }: { dagId: string }) => {
   const { data, error, asOf, reload } = useGet<DagSitemaps>(`dags/${encodeURIComponent(dagId)}/sitemaps`, {}, () => 20_000);
   const search = useSearch();
-  const asset = data?.sitemaps.find((line) => line.asset === search.value("asset"))?.asset ?? data?.sitemaps[0]?.asset;
+  const shown = useRef<string>(undefined);
+  // Their order follows their states: what is shown must not change under the reader's hand.
+  const asset = [search.value("asset"), shown.current, data?.sitemaps[0]?.asset].find((wanted) => data?.sitemaps.some((line) => line.asset === wanted));
+  shown.current = asset;
   return (
     <Page>
       {error && <Failure error={error} retry={reload} asOf={asOf} />}
