@@ -413,6 +413,21 @@ describe("the page of one sitemap", () => {
     expect(screen.getByText("Read-only: no permission to trigger runs.")).toBeTruthy();
   });
 
+  it("says that a dry run was deleted while its plan was awaited", async () => {
+    vi.useFakeTimers({ shouldAdvanceTime: true, toFake: ["setTimeout", "clearTimeout"] });
+    const answers = [{ body: { groups: [], state: "running" } as object, status: 200 }, { body: { detail: "The DAG shop has no run r1" }, status: 404 }];
+    vi.stubGlobal("fetch", vi.fn(async (url: string) => {
+      if (!url.includes("/runs/")) return new Response(JSON.stringify(page()));
+      const { body, status } = answers.length > 1 ? answers.shift()! : answers[0]!;
+      return new Response(JSON.stringify(body), { status });
+    }));
+    show(<SitemapView asset="s3://a" trail />, "/plugin/sitemaps?asset=s3%3A%2F%2Fa&plan=shop%2Fr1");
+    expect(await screen.findByText("Loading the plan of r1…")).toBeTruthy();
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect((await screen.findByTestId("failure")).textContent).toContain("The DAG shop has no run r1");
+    expect(screen.queryByTestId("loading")).toBeNull();
+  });
+
   it("says that a dry run ended without a plan", async () => {
     const fetched = vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("api/sitemap?") ? page() : { groups: [], state: "success" }), { headers: { "Content-Type": "application/json" } }));
     vi.stubGlobal("fetch", fetched);
@@ -838,6 +853,25 @@ describe("the table of the runs", () => {
     await waitFor(() => expect(shown()).toEqual(["third"]));
     await act(async () => answers[1]?.({ before: null, runs: [run("first")] }));
     expect(shown()).toEqual(["third"]);
+  });
+
+  it("says that newer ones did not arrive, above the older ones", async () => {
+    const { answers } = waiting();
+    const frame = (stamp: string) => (
+      <ChakraProvider value={defaultSystem}>
+        <MemoryRouter>
+          <Runs asset="s3://a" stamp={stamp} />
+        </MemoryRouter>
+      </ChakraProvider>
+    );
+    const { rerender } = render(frame("1"));
+    answers[0]?.({ before: null, runs: [run("good")] });
+    await screen.findByTestId("run-row");
+    rerender(frame("2"));
+    await waitFor(() => expect(answers.length).toBe(2));
+    answers[1]?.({}, 504);
+    expect((await screen.findByTestId("failure")).textContent).toMatch(/Airflow responded with status 504\..* The data below is from /u);
+    expect(shown()).toEqual(["good"]);
   });
 
   it("has no details of a run that has none, so that its card has no empty line", async () => {

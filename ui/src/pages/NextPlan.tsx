@@ -16,7 +16,6 @@ const PlanOf = ({ dagId, runId }: { dagId: string; runId: string }) => {
     {},
     (latest) => (latest && (hasEnded(latest.state) || latest.groups.some(({ plan }) => plan)) ? undefined : 1_500),
   );
-  if (error && !data) return <Failure error={error} retry={reload} />;
   const plans = data?.groups.flatMap(({ plan }) => (plan ? [plan] : [])) ?? [];
   const refused = data?.groups.flatMap((group) => group.refused) ?? [];
   const failed = [...new Set(data?.groups.flatMap((group) => Object.values(group.failed)))];
@@ -30,7 +29,7 @@ const PlanOf = ({ dagId, runId }: { dagId: string; runId: string }) => {
       </Message>
     );
   }
-  if (!plans.length) return <Waiting what={`the plan of ${visible(runId)}`} />;
+  if (!plans.length) return error ? <Failure error={error} retry={reload} /> : <Waiting what={`the plan of ${visible(runId)}`} />;
   return (
     <>
       {refused.map((refusal, index) => (

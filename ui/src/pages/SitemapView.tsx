@@ -267,12 +267,12 @@ const momentsOf = ({ columns, failures }: HistoryAnswer, timeZone: string | unde
   ].sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
 
 const History = ({ asset, stamp }: { asset: string; stamp: string }) => {
-  const { data, instead } = settled(useGet<HistoryAnswer>("sitemap/history", { asset, limit: 1000, stamp }, undefined, true), "history");
+  const { data, instead, stale } = settled(useGet<HistoryAnswer>("sitemap/history", { asset, limit: 1000, stamp }, undefined, true), "history");
   const timeZone = useZone();
   const navigate = useNavigate();
   if (instead) return instead;
   const moments = momentsOf(data, timeZone);
-  if (!moments.length) return <Note>No run has published this sitemap yet.</Note>;
+  if (!moments.length) return stale ?? <Note>No run has published this sitemap yet.</Note>;
   const { columns } = data;
   const pointsOf = (valueOf: (index: number) => number | null | undefined): ChartPoint[] =>
     moments.map(({ index, label }) => ({ failed: index === undefined, label, value: index === undefined ? null : (valueOf(index) ?? null) }));
@@ -283,6 +283,7 @@ const History = ({ asset, stamp }: { asset: string; stamp: string }) => {
   const written = (index: number) => (columns.rewritten[index] ?? 0) + (columns.created[index] ?? 0) + (columns.repaired[index] ?? 0);
   return (
     <>
+      {stale}
       <Grid templateColumns="repeat(auto-fill, minmax(min(100%, 19rem), 1fr))" gap={6}>
         <Chart title="URLs" points={pointsOf((index) => columns.urls[index])} format={(value) => count(Math.round(value))} onOpen={open} />
         <Chart title="Files written" points={pointsOf(written)} format={count} bars palette="teal" onOpen={open} />
@@ -357,13 +358,14 @@ const MapOf = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
 
 const Generations = ({ asset, acting, stamp }: { asset: string; acting: Acting; stamp: string }) => {
   const [open, setOpen] = useState(false);
-  const { data, instead } = settled(useGet<GenerationsAnswer>("sitemap/generations", { asset, stamp }, undefined, true), "generations");
+  const { data, instead, stale } = settled(useGet<GenerationsAnswer>("sitemap/generations", { asset, stamp }, undefined, true), "generations");
   if (instead) return instead;
-  if (!data.kept.length) return <Note>Generation {count(data.generation)} is the only one; there is none to roll back to.</Note>;
+  if (!data.kept.length) return stale ?? <Note>Generation {count(data.generation)} is the only one; there is none to roll back to.</Note>;
   const shown = open ? data.kept : data.kept.slice(0, 8);
   const canRollBack = acting.ask({ action: "rollback", generation: 1 }) !== undefined;
   return (
     <>
+      {stale}
       <Wide
         label="Generations"
         below="44rem"

@@ -51,9 +51,9 @@ const File = ({ file }: { file: Submitted }) => (
 
 export const AnnouncementTable = ({ asset }: { asset: string }) => {
   const [open, setOpen] = useState(false);
-  const { data, instead } = settled(useGet<Announcements>("sitemap/announcements", { asset }, () => POLL_MS), "announcements");
+  const { data, instead, stale } = settled(useGet<Announcements>("sitemap/announcements", { asset }, () => POLL_MS), "announcements");
   if (instead) return instead;
-  if (!data.rows.length) return <Note>Nothing has been announced yet.</Note>;
+  if (!data.rows.length) return stale ?? <Note>Nothing has been announced yet.</Note>;
   const submitted = data.rows.find((row) => row.service === "searchconsole");
   const inspected = data.rows.find((row) => row.service === "inspection");
   const bing = data.rows.find((row) => row.service === "bing");
@@ -61,6 +61,7 @@ export const AnnouncementTable = ({ asset }: { asset: string }) => {
   const shown = open ? data.rows : data.rows.slice(0, SHOWN);
   return (
     <>
+      {stale}
       {newest && <FunnelChart asset={asset} engine="google" stamp={stampOf(newest)} />}
       {bing && <FunnelChart asset={asset} engine="bing" stamp={stampOf(bing)} />}
       <Wide

@@ -50,7 +50,7 @@ const Row = ({ run }: { run: RunRow }) => (
 
 /** The newest runs; more on request. `stamp` changes whenever the newest may have changed. */
 export const Runs = ({ asset, stamp }: { asset: string; stamp: string }) => {
-  const { data, instead } = settled(useGet<RunTable>("sitemap/runs", { asset, limit: AT_ONCE, stamp }, undefined, true), "runs");
+  const { data, instead, stale } = settled(useGet<RunTable>("sitemap/runs", { asset, limit: AT_ONCE, stamp }, undefined, true), "runs");
   const [extended, setExtended] = useState<{ newest: RunTable; all: RunTable }>();
   const [failure, setFailure] = useState<ApiError>();
   const [busy, setBusy] = useState(false);
@@ -69,9 +69,10 @@ export const Runs = ({ asset, stamp }: { asset: string; stamp: string }) => {
       setBusy(false);
     }
   };
-  if (!runs.length) return <Note>No run yet.</Note>;
+  if (!runs.length) return stale ?? <Note>No run yet.</Note>;
   return (
     <Flex direction="column" gap={3}>
+      {stale}
       <Wide
         label="Runs"
         below="44rem"

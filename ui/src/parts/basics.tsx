@@ -248,10 +248,14 @@ export const Waiting = ({ what }: { what: string }) => (
   </Flex>
 );
 
-/** What was loaded, or `instead` what stands there without it; `hides` says what a store that cannot be read hides. */
-export const settled = <T extends object>({ data, error, reload }: Loaded<T | Unavailable>, what: string, hides = ""): { data: T; instead?: undefined } | { data?: undefined; instead: ReactElement } => {
-  if (!data) return { instead: error ? <Failure error={error} retry={reload} /> : <Waiting what={what} /> };
-  if (!isUnavailable(data)) return { data };
+/**
+ * What was loaded, with `stale` above it where newer data did not arrive, or `instead` what stands there without it; `hides`
+ * says what a store that cannot be read hides.
+ */
+export const settled = <T extends object>({ data, error, asOf, reload }: Loaded<T | Unavailable>, what: string, hides = ""): { data: T; instead?: undefined; stale?: ReactElement } | { data?: undefined; instead: ReactElement; stale?: undefined } => {
+  const stale = error && <Failure error={error} retry={reload} asOf={asOf} />;
+  if (!data) return { instead: stale ?? <Waiting what={what} /> };
+  if (!isUnavailable(data)) return { data, stale };
   return {
     instead: (
       <Box>
