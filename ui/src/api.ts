@@ -26,7 +26,8 @@ export const address = (path: string, params: Params = {}): string => {
 };
 
 const explained = async (response: Response, next: string): Promise<ApiError> => {
-  if (response.status === 401) return new ApiError(401, "Your session has ended. Reload the page to log in again.");
+  // The API redirects nothing: a proxy leads to its form, whose other host the browser would not let this page read.
+  if (response.status === 401 || response.type === "opaqueredirect") return new ApiError(401, "Your session has ended. Reload the page to log in again.");
   let detail = "";
   try {
     const body: unknown = await response.json();
@@ -44,11 +45,12 @@ const request = async <T>(url: string, init: RequestInit, signal?: AbortSignal):
   const timeOut = AbortSignal.timeout(TIME_OUT_MS);
   const next = init.method ? "It may have been done nevertheless: reload the page before you try again." : "Try again.";
   try {
-    const response = await fetch(url, { credentials: "same-origin", ...init, signal: signal ? AbortSignal.any([signal, timeOut]) : timeOut });
+    const response = await fetch(url, { credentials: "same-origin", redirect: "manual", ...init, signal: signal ? AbortSignal.any([signal, timeOut]) : timeOut });
     if (!response.ok) throw await explained(response, next);
     return (await response.json()) as T;
   } catch (error) {
     if (error instanceof ApiError || signal?.aborted) throw error;
+    if (error instanceof SyntaxError) throw new ApiError(0, "A proxy responded in place of Airflow. It may require you to log in again: reload the page.");
     if (timeOut.aborted) throw new ApiError(0, `No response from Airflow within ${TIME_OUT_MS / 1000} seconds. ${next}`);
     throw new ApiError(0, `No response from Airflow. Check the connection. ${next}`);
   }

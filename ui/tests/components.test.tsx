@@ -148,6 +148,18 @@ describe("the list", () => {
     expect(screen.getAllByTestId("sitemap-line").length).toBe(1);
   });
 
+  it("says that the session may have ended where a proxy leads to its form to log in, or responds with it", async () => {
+    const away = Object.defineProperties(new Response(), { ok: { value: false }, status: { value: 0 }, type: { value: "opaqueredirect" } });
+    const fetched = vi.fn(async (_url: string, _init?: RequestInit) => away);
+    vi.stubGlobal("fetch", fetched);
+    show(<SitemapList />);
+    expect((await screen.findByTestId("failure")).textContent).toContain("Your session has ended. Reload the page to log in again.");
+    expect(fetched.mock.calls[0]?.[1]?.redirect).toBe("manual");
+    fetched.mockResolvedValue(new Response("<html><form>"));
+    fireEvent.click(screen.getByText("Try again"));
+    await waitFor(() => expect(screen.getByTestId("failure").textContent).toContain("A proxy responded in place of Airflow."));
+  });
+
   it("gives up a request that hangs, and says so", async () => {
     const timeOut = new AbortController();
     const limits: number[] = [];
