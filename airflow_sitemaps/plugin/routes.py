@@ -23,7 +23,7 @@ from airflow_sitemaps.airflow_compat import (
     get_auth_manager,
 )
 from airflow_sitemaps.plugin import STATIC, dag_runs, events, pages
-from airflow_sitemaps.plugin.dag_profiles import ANNOUNCING, dag_profiles, dags_by_id
+from airflow_sitemaps.plugin.dag_profiles import ANNOUNCING, dag_profiles
 from airflow_sitemaps.plugin.pages import actions, announcements, overview, runs, sitemap_pages
 from airflow_sitemaps.plugin.pages.sitemap_pages import ListQuery, SitemapLine, csv_of, selected
 from airflow_sitemaps.plugin.readings import NO_NUL, StrictModel, iso
@@ -275,9 +275,7 @@ def archive(
     sitemap = sitemap_of(body.asset, session, readable, moment)
     if not may_archive:
         raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden: archiving needs permission to edit assets")
-    dags = dags_by_id(session, sitemap.tasks.dags).values()
-    named = sorted(dag.dag_id for dag in dags if not dag.is_stale or dag.has_import_errors)
-    if body.archived and named:
+    if body.archived and (named := sitemap_pages.naming_dags(session, sitemap)):
         why = f"Airflow would show this sitemap again: remove it first from the DAGs that name it, {', '.join(named[:5])}."
         raise HTTPException(status.HTTP_409_CONFLICT, why)
     asset = session.get(AssetModel, sitemap.asset.id)

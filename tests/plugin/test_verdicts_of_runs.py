@@ -275,6 +275,7 @@ def test_a_sitemap_that_a_dag_still_verifies_cannot_be_archived(admin: Client, s
 
     refused = admin.post("api/archive", {"asset": URI, "archived": True})
 
+    assert shown(admin)["named_by"] == ["checks"]
     assert (refused.status_code, refused.json()["detail"].endswith("the DAGs that name it, checks.")) == (409, True)
 
 

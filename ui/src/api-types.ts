@@ -864,6 +864,8 @@ export interface SitemapList {
 }
 /**
  * One sitemap: its last report, its problems, its usage of limits, and the available actions.
+ *
+ * ``named_by``: the DAGs because of which an orphaned one cannot be archived.
  */
 export interface SitemapPage {
   asset: string;
@@ -909,6 +911,7 @@ export interface SitemapPage {
   dags: DagState[];
   actions: AvailableAction[];
   may_archive: boolean;
+  named_by: string[];
   archived_by: string;
   announces: boolean;
 }

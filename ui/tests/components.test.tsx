@@ -425,6 +425,15 @@ describe("the page of one sitemap", () => {
     expect(screen.getByText("Read-only: no permission to trigger runs.")).toBeTruthy();
   });
 
+  it("says in place of a button that would be refused which DAGs keep it from being archived", async () => {
+    await opened({ may_archive: true, named_by: ["checks"] });
+    expect(screen.getByText("To archive it, remove it first from the DAGs that name it: checks.")).toBeTruthy();
+    expect(screen.queryByRole("button", { name: "Archive" })).toBeNull();
+    cleanup();
+    await opened({ archived: true, may_archive: true, named_by: ["checks"] });
+    expect(screen.getByRole("button", { name: "Show in the list again" })).toBeTruthy();
+  });
+
   it("says that a dry run was deleted while its plan was awaited", async () => {
     vi.useFakeTimers({ shouldAdvanceTime: true, toFake: ["setTimeout", "clearTimeout"] });
     const answers = [{ body: { groups: [], state: "running" } as object, status: 200 }, { body: { detail: "The DAG shop has no run r1" }, status: 404 }];

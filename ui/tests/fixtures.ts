@@ -82,6 +82,7 @@ export const page = (changes: Partial<SitemapPage> = {}): SitemapPage => {
     gauges: [],
     issues: [],
     may_archive: false,
+    named_by: [],
     problem_list: [],
     report: {
       action: "build",

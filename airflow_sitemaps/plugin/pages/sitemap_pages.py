@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from airflow_sitemaps.plugin.dag_profiles import DagState
+from airflow_sitemaps.plugin.dag_profiles import DagState, dags_by_id
 from airflow_sitemaps.plugin.events import SectionSettings
 from airflow_sitemaps.plugin.pages import Gauge, Issue, PublishedReport, VerificationRun, gauges, issues_of
 from airflow_sitemaps.plugin.pages.actions import AvailableAction, actions_of
@@ -258,7 +258,10 @@ class OutsideChange(StrictModel):
 
 
 class SitemapPage(SitemapLine):
-    """One sitemap: its last report, its problems, its usage of limits, and the available actions."""
+    """One sitemap: its last report, its problems, its usage of limits, and the available actions.
+
+    ``named_by``: the DAGs because of which an orphaned one cannot be archived.
+    """
 
     sections: list[SectionState]
     changed_outside: OutsideChange | None
@@ -273,6 +276,7 @@ class SitemapPage(SitemapLine):
     dags: list[DagState]
     actions: list[AvailableAction]
     may_archive: bool
+    named_by: list[str]
     archived_by: str
     announces: bool
 
@@ -302,9 +306,16 @@ def page_of(
         dags=list(snapshot.publishers),
         actions=[a.model_copy(update={"allowed": allowed.get(a.dag_id, False)}) for a in actions],
         may_archive=may_archive and not snapshot.publishers,
+        named_by=[] if snapshot.publishers else naming_dags(session, overview),
         archived_by=str((overview.archived or {}).get("by", "")),
         announces=bool(overview.tasks.announce),
     )
+
+
+def naming_dags(session: Session, overview: Overview) -> list[str]:
+    """Return the DAGs because of which Airflow would show a sitemap again that is archived."""
+    dags = dags_by_id(session, overview.tasks.dags).values()
+    return sorted(dag.dag_id for dag in dags if not dag.is_stale or dag.has_import_errors)
 
 
 NEXT_STEPS: Final[Mapping[str, str]] = {

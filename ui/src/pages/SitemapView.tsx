@@ -97,6 +97,7 @@ const Problems = ({ problems, label, acting }: { problems: Problem[]; label: str
 const Archive = ({ page, reload }: { page: SitemapPage; reload: () => void }) => {
   const [error, setError] = useState<ApiError>();
   if (!page.may_archive) return null;
+  if (page.named_by.length && !page.archived) return <Note>To archive it, remove it first from the DAGs that name it: {few(page.named_by)}.</Note>;
   const change = async () => {
     try {
       setError(undefined);
