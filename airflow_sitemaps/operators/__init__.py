@@ -51,8 +51,8 @@ def plan_facts(
     rows_of = Counter[str]()
     for batch in plan.batches:
         rows_of[batch.section] += batch.rows
-    sections = {}
-    for name, section in list(plan.sections.items())[:MAX_SECTIONS]:
+    sections, largest = {}, {*sorted(plan.sections, key=lambda name: -rows_of[name])[:MAX_SECTIONS]}
+    for name, section in ((name, each) for name, each in plan.sections.items() if name in largest):
         reasons = Counter(action.reason for action in section.actions if action.reason)
         sections[name] = {
             "actions": section.count(),
@@ -68,6 +68,7 @@ def plan_facts(
         "batches": [sum(batch.rows for batch in task) for task in tasks],
         "rows_to_read": sum(rows_of.values()),
         "sections": sections,
+        "more_sections": len(plan.sections) - len(sections),
         "changes": plan.changes,
         "warnings": [warning[:MAX_TEXT] for warning in plan.warnings[:MAX_LINES]],
         "lines": [line[:MAX_TEXT] for line in lines[:MAX_LINES]],

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_sitemaps.errors import SourceError
-from airflow_sitemaps.operators import FAILED, PLAN_FACTS, REFUSED, WRITTEN, failure_facts
+from airflow_sitemaps.operators import FAILED, PLAN_FACTS, REFUSED, WRITTEN, failure_facts, plan_facts
 from airflow_sitemaps.plugin.dag_runs import RunState, TaskState
 from airflow_sitemaps.plugin.pages.runs import RETURNED, progress
+from airflow_sitemaps.shards.plan import Batch, Plan, SectionPlan
 from tests.support.plugin_factories import NOW
 
 RUN = RunState(
@@ -56,6 +57,7 @@ PLAN: Any = (
     PLAN_FACTS,
     {"batches": [100, 100, 200], "rows_to_read": 400, "sections": {}, "changes": True},
 )
+MANY = {f"s{n}": SectionPlan(name=f"s{n}", base=0, fingerprint="", digest_kind="", actions=()) for n in range(205)}
 TASKS = [
     task("plan", "success", start=0, end=5),
     task("publish", "scheduled"),
@@ -68,6 +70,17 @@ TASKS = [
 def group(tasks: list[TaskState], xcoms: list[Any], seconds: float) -> Any:
     (found,) = progress(RUN, tasks, xcoms, NOW + timedelta(seconds=seconds)).model_dump(mode="json")["groups"]
     return found
+
+
+def test_a_plan_of_very_many_sections_shows_those_with_most_to_read_and_counts_the_others() -> None:
+    batch = Batch(number=0, section="s204", actions=(), rows=7)
+    facts = plan_facts(Plan(run="r", created_at=NOW, base_generation=1, sections=MANY, batches=(batch,)), None, [])
+
+    found = group(TASKS, [("sitemap.plan", -1, PLAN_FACTS, facts)], 25)["plan"]
+
+    assert (len(found["sections"]), found["more_sections"]) == (200, 5)
+    assert [*found["sections"]][::199] == ["s0", "s204"]
+    assert found["sections"]["s204"]["rows_to_read"] == 7
 
 
 def test_speed_and_what_is_left() -> None:

@@ -516,6 +516,7 @@ export interface PlanNumbers {
   sections: {
     [k: string]: PlanSection;
   };
+  more_sections: number;
   warnings: string[];
   lines: string[];
   more_lines: number;

@@ -607,8 +607,9 @@ describe("the report", () => {
 
   it("names the files that a plan puts again without reading a row", () => {
     const lines = ["run r1, on generation 2", "section products: 1,200 rows in 30 ranges", "  drift: products-00002.xml.gz: another program wrote it", "section old: retired, its files leave the index", "0 batches to read 0 rows"];
-    show(<Plan plan={{ base_generation: 2, batches: 0, changes: true, key: null, lines, more_lines: 0, rows_to_read: 0, sections: {}, warnings: [] }} />);
+    show(<Plan plan={{ base_generation: 2, batches: 0, changes: true, key: null, lines, more_lines: 0, more_sections: 3, rows_to_read: 0, sections: {}, warnings: [] }} />);
     expect(screen.getByText("No rows to read, but files to write (based on generation 2).")).toBeTruthy();
+    expect(screen.getByText("3 further sections not shown.")).toBeTruthy();
     expect(screen.getAllByRole("listitem").map((item) => item.textContent)).toEqual(["products-00002.xml.gz: another program wrote it", "Section old: retired, its files leave the index"]);
   });
 

@@ -236,6 +236,7 @@ class PlanNumbers(ForeignModel):
         dict[str, PlanSection],
         BeforeValidator(lambda value: {name: PlanSection.read(part) for name, part in mapping(value).items()}),
     ] = {}
+    more_sections: Whole = 0
     warnings: Texts = []
     lines: Texts = []
     more_lines: Whole = 0

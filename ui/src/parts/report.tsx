@@ -450,6 +450,7 @@ export const Plan = ({ plan }: { plan: PlanNumbers }) => (
         </Table.Row>
       ))}
     </Wide>
+    {plan.more_sections > 0 && <Note>{counted(plan.more_sections, "further section")} not shown.</Note>}
     {plan.lines.length > 0 && (
       <Box as="details" fontSize="sm">
         <summary>Plan details</summary>
