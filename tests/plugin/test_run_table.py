@@ -50,7 +50,8 @@ def test_a_run_that_published_twice(admin: Client, session: Session) -> None:
     asset = add_asset(session, URI, "shop")
     for number, (run, urls) in enumerate((("run-1", 1_000), ("run-2", 1_400), ("run-2", 1_500)), 1):
         at = START + timedelta(minutes=10 * number)
-        add_event(session, asset, "shop", extra(report(number, at=at, urls=urls)), at, run=run)
+        payload = extra(report(number, at=at, urls=urls)) | {"sections_left_out": number}
+        add_event(session, asset, "shop", payload, at, run=run)
     for number in (1, 2):
         add_run(session, "shop", Ran(number), START + timedelta(minutes=10 * number - 1), minutes=15)
     session.commit()
@@ -59,7 +60,7 @@ def test_a_run_that_published_twice(admin: Client, session: Session) -> None:
     tab = admin.get("api/dags/shop/runs/run-2").json()
 
     assert [(row["run_id"], row["urls_delta"]) for row in rows] == [("run-2", 500), ("run-1", None)]
-    assert [each["report"]["generation"] for each in tab["reports"]] == [3, 2]
+    assert [(each["report"]["generation"], each["sections_left_out"]) for each in tab["reports"]] == [(3, 3), (2, 2)]
 
 
 def test_all_of_them_are_in_the_table_newest_first(admin: Client, session: Session) -> None:

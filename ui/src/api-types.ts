@@ -749,6 +749,7 @@ export interface RunReport {
   at: string;
   report: Report;
   issues: Issue[];
+  sections_left_out: number;
 }
 /**
  * One run in the table. ``urls_delta``: from the run before. ``reason``: why the run was refused or failed.

@@ -488,6 +488,16 @@ describe("the tab of a run", () => {
   });
 });
 
+describe("the tab of a run that published", () => {
+  it("counts the sections that did not fit into its event", async () => {
+    const group = { batches: [], failed: {}, group_id: "sitemap", plan: null, refused: [], speed: {}, steps: [], verifications: [] };
+    const published = { at: "2026-11-20T11:00:00Z", group_id: "sitemap", issues: [], report: page().report, sections_left_out: 1_900 };
+    vi.stubGlobal("fetch", responding({ conf: {}, dag_id: "shop", dry_run: false, end: null, groups: [group], reports: [published], run_id: "r1", sitemaps: [], start: null, state: "success", trigger: "manual" }));
+    show(<RunTab dagId="shop" runId="r1" />);
+    expect(await screen.findByText("1,900 sections did not fit into the event; the task’s log has them.")).toBeTruthy();
+  });
+});
+
 describe("the tab of a dry run", () => {
   it("does not say what a real run would do with other sections", async () => {
     const refused = [{ guard: "shrink", message: "articles would shrink", permit: "", section: "articles" }];

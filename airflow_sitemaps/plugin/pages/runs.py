@@ -189,8 +189,7 @@ def history_of(
         for name in HistoryColumns.model_fields
         if name != "seconds"
     }
-    in_order = [runs.get((summary.dag_id, summary.run_id)) for summary in summaries]
-    columns["seconds"] = [run.seconds if run is not None else None for run in in_order]
+    columns["seconds"] = [run.seconds if (run := runs.get((s.dag_id, s.run_id))) else None for s in summaries]
     return History(
         columns=HistoryColumns(**columns),
         failures=_failed_runs(session, overview, summaries[0].at if summaries else "") if before is None else [],
@@ -300,6 +299,7 @@ class RunReport(StrictModel):
     at: str
     report: PublishedReport
     issues: list[Issue]
+    sections_left_out: int
 
 
 class RunProgress(StrictModel):
@@ -331,7 +331,8 @@ def progress(
         groups=[_group(name, members, xcoms, now) for name, members in sorted(groups.items())],
         reports=[
             RunReport(
-                **attributes(e.summary, "group_id", "at"), report=e.report, issues=issues_of(e.report, e.settings)
+                issues=issues_of(e.report, e.settings),
+                **attributes(e.summary, "group_id", "at") | attributes(e, "report", "sections_left_out"),
             )
             for e in reversed(events)  # the last try first
         ],

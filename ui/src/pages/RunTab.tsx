@@ -5,10 +5,10 @@ import { type ReactNode, useEffect, useState } from "react";
 
 import { useGet } from "../api";
 import { bytes, count, counted, duration, percent, sentence, short, visible } from "../format";
-import { AsOf, Failure, Inner, Logs, Message, Note, Page, Panel, State, Waiting, When, hasEnded } from "../parts/basics";
+import { AsOf, Failure, Inner, LeftOut, Logs, Message, Note, Page, Panel, State, Waiting, When, hasEnded } from "../parts/basics";
 import { Drift, Issues, Number, Plan, Sections, Stages, Tile, Tiles, Verified, Wide, shardChanges } from "../parts/report";
 import { logOf, pageOf, progressOf } from "../routes";
-import type { BatchProgress, DagSitemaps, Issue, Report, RunGroup, RunProgress, TaskStep } from "../types";
+import type { BatchProgress, DagSitemaps, RunGroup, RunProgress, RunReport, TaskStep } from "../types";
 import { nameOf } from "./SitemapList";
 
 const BATCHES_AT_FIRST = 40;
@@ -128,7 +128,7 @@ const Batches = ({ group, now, run }: { group: RunGroup; now: number; run: RunPr
   );
 };
 
-const Result = ({ report, issues, at }: { report: Report; issues: Issue[]; at: string }) => (
+const Result = ({ report, issues, at, sections_left_out }: RunReport) => (
   <Flex direction="column" gap={4}>
     <Tiles>
       <Tile name="Result" value={<State state={report.result} />} help={report.action === "build" ? " " : sentence(visible(report.action))} />
@@ -139,6 +139,7 @@ const Result = ({ report, issues, at }: { report: Report; issues: Issue[]; at: s
       <Tile name="Written" value={bytes(report.bytes_written)} help={report.swept ? `${counted(report.swept, "old file")} removed` : " "} />
     </Tiles>
     <Sections sections={report.sections} until={report.finished_at} />
+    {sections_left_out > 0 && <LeftOut number={sections_left_out} />}
     <Stages seconds={report.seconds} />
     <Issues issues={issues} />
     {report.drift.length > 0 && <Drift drift={report.drift} at={at} />}
@@ -214,7 +215,7 @@ const Group = ({ group, progress, now }: { group: RunGroup; progress: RunProgres
         ))}
         {published && (
           <Part name="Result">
-            <Result report={published.report} issues={published.issues} at={published.at} />
+            <Result {...published} />
           </Part>
         )}
       </Flex>
