@@ -312,6 +312,20 @@ describe("the tab of a DAG", () => {
   });
 });
 
+describe("a shard", () => {
+  it("is rebuilt by its name with its folder, by which the plan finds it", async () => {
+    const rebuild = vi.fn();
+    const shard = { dropped: {}, fixed: {}, lastmod: null, lower: null, name: "de/products-00042.xml.gz", settled: true, upper: null, url: null };
+    vi.stubGlobal("fetch", responding({ generation: 7, section: "a", shards: [shard], start: 0 }));
+    const columns = { dropped: [0], file_bytes: [1], name: "a", null_keys: 0, rows: [1], state: [0], urls: [1], written_at: [1], written_in: [1], xml_bytes: [1] };
+    const answer = { generation: 7, limits: { files: 50_000, urls: 50_000, xml_bytes: 52_428_800 }, promoted: true, sections: [columns], shards: 1 };
+    Element.prototype.scrollIntoView = () => undefined;
+    show(<ShardMap asset="s3://a" answer={answer} maxUrls={{}} mode="run" onMode={() => undefined} selected="a:1" onSelect={() => undefined} rebuild={rebuild} />);
+    fireEvent.click(await screen.findByText("Rebuild this shard"));
+    expect(rebuild).toHaveBeenCalledWith("de/products-00042");
+  });
+});
+
 describe("the page of one sitemap", () => {
   const opened = async (changes: Parameters<typeof page>[0] = {}, at = "/plugin/sitemaps?asset=s3%3A%2F%2Fa") => {
     const fetched = vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("api/sitemap?") ? page(changes) : { before: null, runs: [], sections: [] }), { headers: { "Content-Type": "application/json" } }));

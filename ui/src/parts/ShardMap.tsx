@@ -196,7 +196,7 @@ const Details = ({ asset, answer, limits, chosen, onClose, rebuild }: DetailsPro
     box.current?.scrollIntoView({ block: "nearest" });
   }, [section, index, isLoaded]);
   const state = section.state[index] ?? EMPTY;
-  const stem = text?.name?.split("/").at(-1)?.replace(/\.(xml|txt)(\.gz)?$/u, "");
+  const stem = text?.name?.replace(/\.(xml|txt)(\.gz)?$/u, "");
   return (
     <Box
       ref={box}
