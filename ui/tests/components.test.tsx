@@ -386,6 +386,16 @@ describe("the page of one sitemap", () => {
     expect(screen.getByTestId("verdict-reason").textContent).toContain("Never verified.");
   });
 
+  it("does not give the time of a verification that did not finish as that of the last one", async () => {
+    const fact = () => screen.getByText("Verified").parentElement?.textContent;
+    const now = { end: new Date().toISOString(), files: null };
+    await opened({ verification: verified({ ...now, state: "failed" }), verified_at: new Date(Date.now() - 3 * 86_400_000).toISOString() });
+    expect(fact()).toBe("Verified3 days agoThe last one did not finish");
+    cleanup();
+    await opened({ verification: verified(now), verified_at: now.end }); // Airflow has removed what it pushed.
+    expect(fact()).toBe("Verifiedjust nowPassed");
+  });
+
   it("shows the fullest limits first, and how many more there are", async () => {
     const gauge = (name: string, used: number) => ({ limit: 100, limit_note: "", name, next_step: "", source: "", unit: name.endsWith("URLs") ? "URLs" : "files", used, warns: false });
     await opened({ gauges: [gauge("Files in the index", 1), gauge("full of URLs", 100), ...Array.from({ length: 14 }, (_, index) => gauge(`section ${index}`, index + 10))] }, "/plugin/sitemaps?open=limits");
@@ -679,6 +689,9 @@ describe("the report", () => {
     cleanup();
     show(<Verified found={verified({ files: null, state: "failed" })} />);
     expect(screen.getByText(/Did not finish/u)).toBeTruthy();
+    cleanup();
+    show(<Verified found={verified({ files: null })} />);
+    expect(screen.getByText("Passed; its numbers are not available.")).toBeTruthy();
   });
 });
 

@@ -13,7 +13,7 @@ import { ChangesPreview } from "../parts/ChangesPreview";
 import { Chart, type ChartPoint } from "../parts/charts";
 import { FindUrl } from "../parts/FindUrl";
 import { GuardHistory } from "../parts/GuardHistory";
-import { Drift, Gauges, Issues, type Fact, Facts, Number as Figure, Sections, Stages, Verified, Wide, inUnit, shardChanges } from "../parts/report";
+import { Drift, Gauges, Issues, type Fact, Facts, Number as Figure, Sections, Stages, Verified, Wide, inUnit, isUnfinished, shardChanges } from "../parts/report";
 import { Runs } from "../parts/Runs";
 import { SectionStates, affected, leftOut } from "../parts/SectionStates";
 import { ShardMap } from "../parts/ShardMap";
@@ -222,20 +222,21 @@ const Head = ({ page, acting, trail, asOf, reload }: { page: SitemapPage; acting
 
 const checkedText = ({ verification: found }: SitemapPage): string => {
   if (!found) return "Not verified yet";
-  if (found.files === null) return "The last one did not finish";
+  if (found.files === null) return isUnfinished(found) ? "The last one did not finish" : "Passed";
   return found.errors + found.warnings ? `${counted(found.errors, "error")}, ${counted(found.warnings, "warning")}` : `${counted(found.files, "file")}, no issues`;
 };
 
 /** Fresh, whole, sound, and which generation is live. */
 const factsOf = (page: SitemapPage): Fact[] => {
-  const { report } = page;
+  const { report, verification } = page;
+  const isUnknown = isUnfinished(verification);
   const [dropped, expired] = [sum(report.rows_dropped), sum(report.rows_expired)];
   const without = [dropped ? `${count(dropped)} dropped (${percent(dropped, report.rows)})` : "", expired ? `${count(expired)} expired` : ""].filter(Boolean);
   return [
     { help: objectiveText(page), name: "Data read", value: <Age at={page.data_read_at} /> },
     { help: `in ${counted(page.sections.length + leftOut(page), "section")}`, name: "Newest lastmod", value: <Age at={page.newest_lastmod} never="None" /> },
     { help: [`of ${counted(report.rows, "row")}`, ...without].join("; "), name: "URLs", value: count(page.urls) },
-    { help: page.verification ? checkedText(page) : "Verify reads every file back", name: "Verified", value: <Age at={page.verification?.end ?? page.verified_at} never="Never" />, warns: (page.verification?.errors ?? 0) > 0 },
+    { help: verification ? checkedText(page) : "Verify reads every file back", name: "Verified", value: <Age at={(isUnknown ? null : verification?.end) ?? page.verified_at} never="Never" />, warns: isUnknown || (verification?.errors ?? 0) > 0 },
     { help: liveText(page), name: "Generation", value: count(page.generation), warns: page.changed_outside !== null },
   ];
 };
@@ -386,10 +387,10 @@ const Generations = ({ asset, acting, stamp }: { asset: string; acting: Acting; 
             <Table.Cell whiteSpace="nowrap">
               <When at={kept.committed_at} />
             </Table.Cell>
-            <Figure>{count(kept.urls ?? 0)}</Figure>
-            <Figure>{count(kept.shards ?? 0)}</Figure>
-            <Figure>{bytes(kept.byte_size ?? 0)}</Figure>
-            <Figure>{count(kept.dropped ?? 0)}</Figure>
+            <Figure>{count(kept.urls)}</Figure>
+            <Figure>{count(kept.shards)}</Figure>
+            <Figure>{bytes(kept.byte_size)}</Figure>
+            <Figure>{count(kept.dropped)}</Figure>
             {canRollBack && (
               <Table.Cell textAlign="end">
                 <Act acting={acting} request={{ action: "rollback", generation: kept.generation }} label={`Roll back to ${count(kept.generation)}`} size="xs" />

@@ -306,7 +306,11 @@ export const Issues = ({ issues }: { issues: Issue[] }) => {
   );
 };
 
+/** Whether it ended without a result. One that passed has no numbers where Airflow has removed them, or keeps them where only workers read. */
+export const isUnfinished = (found: VerificationRun | null): boolean => found?.files === null && found.state !== "success";
+
 const verifiedText = (found: VerificationRun): string => {
+  if (found.files === null && !isUnfinished(found)) return "Passed; its numbers are not available.";
   if (found.files === null) return found.end ? "Did not finish; the task’s log says why." : "Has not ended yet.";
   const findings = [found.errors ? counted(found.errors, "error") : "", found.warnings ? counted(found.warnings, "warning") : ""];
   return `${counted(found.files, "file")} with ${counted(found.urls ?? 0, "URL")} verified, ${findings.filter(Boolean).join(", ") || "no issues"}.`;
