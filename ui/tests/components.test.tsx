@@ -312,6 +312,19 @@ describe("the tab of a DAG", () => {
   });
 });
 
+describe("the map of last fetches", () => {
+  it("does not say that no fetch is known where the fetches could not be read", async () => {
+    const columns = { dropped: [0], file_bytes: [1], name: "a", null_keys: 0, rows: [1], state: [0], urls: [1], written_at: [1], written_in: [1], xml_bytes: [1] };
+    const shards = { generation: 7, limits: { files: 50_000, urls: 50_000, xml_bytes: 52_428_800 }, promoted: true, sections: [columns], shards: 1 };
+    const answers: Record<string, object> = { fetches: { unavailable: "The store refused." }, shards, sitemap: page() };
+    vi.stubGlobal("fetch", vi.fn(async (url: string) => new Response(JSON.stringify(answers[new URL(url).pathname.split("/").at(-1) ?? ""]))));
+    show(<SitemapView asset="s3://a" trail />, "/plugin/sitemaps?asset=s3%3A%2F%2Fa&open=map&colour=fetched");
+    expect(await screen.findByText("The store refused.")).toBeTruthy();
+    expect(screen.getByLabelText("Legend").textContent).toContain("unchanged: 1");
+    expect(screen.queryByText("no fetch known: 1")).toBeNull();
+  });
+});
+
 describe("a shard", () => {
   it("is rebuilt by its name with its folder, by which the plan finds it", async () => {
     const rebuild = vi.fn();

@@ -330,7 +330,8 @@ const MapOf = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
   const [colour, setColour] = useParam("colour");
   const [shard, setShard] = useParam("shard");
   const [times, setTimes] = useState<Times>();
-  const mode: Mode = MODES.find((name) => name === colour) ?? "run";
+  const wanted: Mode = MODES.find((name) => name === colour) ?? "run";
+  const mode = wanted === "fetched" && !times ? "run" : wanted;
   const columns = useMemo(() => (data && !isUnavailable(data) && times ? { ...data, sections: data.sections.map((each) => ({ ...each, fetched_at: times[each.name] ?? [] })) } : data), [data, times]);
   const rebuild = acting.ask({ action: "rebuild", shards: [""] }) && ((name: string) => acting.ask({ action: "rebuild", shards: [name] })?.());
   const maxUrls = useMemo(() => Object.fromEntries(page.sections.map(({ name, max_urls }) => [name, max_urls])), [data]);
@@ -350,7 +351,7 @@ const MapOf = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
               Generation {count(data.generation)} is committed, but not all of its files are public yet; the next run publishes them.
             </Message>
           )}
-          {mode === "fetched" && <FetchTimes asset={page.asset} onTimes={setTimes} />}
+          {wanted === "fetched" && <FetchTimes asset={page.asset} onTimes={setTimes} />}
           <ShardMap asset={page.asset} answer={columns as ShardColumns} maxUrls={maxUrls} mode={mode} onMode={(name) => setColour(name === "run" ? undefined : name)} selected={shard} onSelect={setShard} rebuild={rebuild} />
         </>
       )}
