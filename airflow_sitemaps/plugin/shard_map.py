@@ -228,7 +228,9 @@ def read_map(body: bytes, where: str) -> ShardMap:
 
 async def live_map(states: StateReader, file: StateFile, announced: int) -> tuple[str, ShardMap]:
     """Return the ETag and the map of the live manifest, at least of the generation that the newest event announces."""
-    return await states.read(file, "manifest", read_map, is_old=lambda shard_map: shard_map.generation < announced)
+    return await states.read(
+        file, "manifest", read_map, is_old=lambda found: found.generation < announced or not found.manifest.promoted
+    )
 
 
 def _columns(generation: int, section: _Section) -> MapSection:

@@ -9,12 +9,13 @@ from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.plugin import state_reader
 from airflow_sitemaps.plugin.events import StoreFacts
 from airflow_sitemaps.plugin.readings import read_as
-from airflow_sitemaps.plugin.shard_map import ShardMap, read_map
+from airflow_sitemaps.plugin.shard_map import ShardMap, live_map, read_map
 from airflow_sitemaps.plugin.state_reader import THREADS, StateFile, StateReader, StateUnavailableError, open_state
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.codec import encode
@@ -80,6 +81,21 @@ def test_the_store_is_asked_at_once_where_the_events_know_of_a_newer_generation(
     newer = [asyncio.run(states.read(FILE, "map", read_map, is_old=is_old))[1].generation for _ in range(2)]
 
     assert newer == [8, 8]
+    assert [op.verb for op in store.log if op.verb != "put"] == ["get", "head", "get"]
+
+
+def test_a_generation_that_was_read_before_its_files_were_public_is_asked_for_again(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that is open during the run reads it then; otherwise it says "pending publish" until it is reloaded."""
+    monkeypatch.setattr(state_reader, "FRESH_S", 60.0)
+    states = reader(store)
+    seen = []
+    for promoted in (False, True, True):
+        put(store, replace(manifest(5), promoted=promoted))
+        seen.append(asyncio.run(live_map(states, FILE, 7))[1].manifest.promoted)
+
+    assert seen == [False, True, True]
     assert [op.verb for op in store.log if op.verb != "put"] == ["get", "head", "get"]
 
 
