@@ -80,7 +80,8 @@ def ask(
     run_plan, now = state.read_plan(key), clock.now()
     opened = opened.of_members(run_plan.members)
     receipts = [state.read_receipt(key) for key in receipts_of(run_plan.run, receipt_keys)]
-    refusals = [r for failure in failures for r in failure.refusals if r.section not in run_plan.tied]
+    tied = {name for group in run_plan.tied for name in group}
+    refusals = [r for failure in failures for r in failure.refusals if r.section not in tied]
     for name, own in to_ask(state.manifest(), refusals, now).items():
         try:
             _ask_about(opened, run_plan, [r for r in receipts if r.section == name], own, timeout)

@@ -144,7 +144,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         warnings: Sentences for people about its change log.
         refresh: Whether something other than files changed (digests, ranges, configuration) and must be committed.
         ledger: What its writers need for the ledger. Default: None, the section has no ledger.
-        moved: Number of its published rows that move to new sections in this run. Default: 0.
+        moved: Number of its rows that are in new sections of this run, published before or not. Default: 0.
     """
 
     name: SectionName
@@ -325,7 +325,7 @@ class Plan(Record, frozen=True, kw_only=True):
             another section need no source.
         finished: Generation whose promotion the run finished before it planned. Default: None.
         members: The sections that the run makes of ``Section.each``, without those of all other values.
-        tied: Names of the sections between which rows move: all of them are published, or none.
+        tied: Groups of sections between which rows move: all of a group are published, or none.
     """
 
     run: RunName
@@ -353,7 +353,7 @@ class Plan(Record, frozen=True, kw_only=True):
     staged: bool = False
     finished: Count | None = None
     members: Mapping[SectionName, Member] = {}
-    tied: tuple[SectionName, ...] = ()
+    tied: tuple[tuple[SectionName, ...], ...] = ()
 
     def without(self, names: Collection[str]) -> Plan:
         """Return the plan without some sections, which stay as published. Batches keep their numbers.
@@ -361,14 +361,18 @@ class Plan(Record, frozen=True, kw_only=True):
         No section is removed if one of them was never published: it may replace a retired one under another name. A section
         that is tied to one of them is left out too, as a failure of its own.
         """
-        tied = tuple(name for name in self.tied if name in self.sections) if {*names} & {*self.tied} else ()
-        because = f"rows move between it and section {', '.join(sorted({*names} & {*tied}))}, which is not published"
         others = [
-            SectionFailure(section=name, error=IncompleteError.__name__, message=f"not published: {because}")
-            for name in tied
-            if name not in names
+            SectionFailure(
+                section=name,
+                error=IncompleteError.__name__,
+                message=f"not published: rows move between it and section {', '.join(causes)}, which is not published",
+            )
+            for group in self.tied
+            if (causes := sorted({*names} & {*group} & {*self.sections}))
+            for name in group
+            if name in self.sections and name not in names
         ]
-        names = {*names, *tied}
+        names = {*names, *(each.section for each in others)}
         sections = {name: section for name, section in self.sections.items() if name not in names}
         batches = tuple(batch for batch in self.batches if batch.section not in names)
         retired = tuple(name for name in self.retired if name not in names)

@@ -273,7 +273,7 @@ def test_rows_that_move_are_published_in_both_sections_or_in_neither(shop: Shop,
     sitemap = shop.sitemap()
     planned = stages.plan(sitemap, stages.RunRequest(), clock=shop.clock)
     assert planned.key is not None
-    assert set(planned.plan.tied) == {"products-other", "products-sv"}
+    assert planned.plan.tied == (("products-sv", "products-other"),)
     keys = [
         stages.write(sitemap, planned.key, batch.number, clock=shop.clock).receipt_key
         for batch in planned.plan.batches
@@ -284,6 +284,26 @@ def test_rows_that_move_are_published_in_both_sections_or_in_neither(shop: Shop,
     assert set(crawl(shop.store.open()).locs()) == before | {f"{BASE}s66"}
     assert shop.build()["products-sv"] == LEAST
     shop.check()
+
+
+def test_a_family_is_not_tied_to_another(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("sv", LEAST - 1)
+    source = SqlSource("shop", table="products", key="id", loc=f"{BASE}more/{{slug}}")
+    more = Section.each("locale", source, name="more", least=LEAST)
+    sitemap = shop.sitemap(more)
+    shop.build(sitemap=sitemap)
+    shop.add("sv", 1)
+    planned = stages.plan(sitemap, stages.RunRequest(), clock=shop.clock)
+    assert planned.key is not None
+    keys = [
+        stages.write(sitemap, planned.key, batch.number, clock=shop.clock).receipt_key
+        for batch in planned.plan.batches
+        if batch.section != "products-sv"
+    ]
+    report = stages.publish(sitemap, planned.key, keys, unwritten={}, clock=shop.clock)
+    assert {failure.section for failure in report.failures} == {"products-other", "products-sv"}
+    assert shop.sizes(report) == {"products-de": 40, "products-other": 19, "more-de": 40, "more-sv": 20, "more-other": 0}
 
 
 def test_rows_that_a_guard_refuses_at_the_commit_keep_both_sections_as_published(shop: Shop) -> None:

@@ -82,13 +82,13 @@ class _Planned:
 class _Surveyed:
     """The planned sections of a run by name, and the errors of those that could not be planned.
 
-    Rows move between the sections that are ``tied``; ``moved`` is how many leave a section for new ones.
+    Rows move between the sections of each group in ``tied``; ``moved`` is how many leave a section for new ones.
     """
 
     sections: dict[str, _Planned] = field(default_factory=dict)
     errors: dict[str, SitemapError] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
-    tied: list[str] = field(default_factory=list)
+    tied: list[tuple[str, ...]] = field(default_factory=list)
     moved: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -280,7 +280,7 @@ def _split(context: RunContext, rest: Section, names: Collection[str], surveyed:
     surveyed.sections |= trial.sections
     surveyed.errors |= trial.errors
     if before is not None and new:
-        surveyed.tied += [section.name for section in (*new, again)]
+        surveyed.tied.append(tuple(section.name for section in (*new, again)))
         surveyed.warnings += [
             f"section {name!r} is new: {appeared[name][1]:,} rows have its value, and leave {rest.name!r}"
             for name in (section.name for section in new)
