@@ -21,6 +21,7 @@ from airflow_sitemaps.pipeline.state.identity import fingerprint
 from airflow_sitemaps.pipeline.state.repository import RefusedPutError
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
+from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.guards import ADDRESS, Permit, Refusal, permitted
 from airflow_sitemaps.shards.guards.judgement import (
     SectionChange,
@@ -130,7 +131,8 @@ def at_plan(
     )
     stand, passed = permitted((*refused, *vanished, *renamed), request.allow)
     before = _counted_in_total(sitemap, manifest, stand, request.allow)
-    after = {n: plans[n].rows + plans[n].moved if n in plans else size_of(section) for n, section in before.items()}
+    after = {name: size_of(section) for name, section in before.items()}
+    after |= {n: max(p.rows, min(p.rows + p.moved, after[n])) for n, p in plans.items() if n in after}
     total = permitted(check_total(sitemap.guards, before, after, now=now, what="rows"), request.allow)
     passed = (*passed, *total[1])
     return (*stand, *total[0]), passed, (*retired, *(r.section for r in passed if r.guard == "vanished"))
@@ -177,21 +179,31 @@ def at_commit(
     """Judge the sections that a plan renders, and the whole; return what the run's permits do not allow, and what they do."""
     sitemap = opened.sitemap
     refusals: list[Refusal] = []
+    moved = {name: _moved(plan, section, published_sections(old).get(name), new) for name, section in plan.sections.items()}
     for section in sitemap.sections:
         if section.name in plan.sections:
             change = change_of(opened, section, published_sections(old).get(section.name), new.committed_at)
             state = new.sections[section.name]
-            refusals += urls_at_commit(change, state, sitemap.base_url_of(section), plan.sections[section.name].moved)
+            refusals += urls_at_commit(change, state, sitemap.base_url_of(section), moved[section.name])
             refusals += _redated(change, plan.sections[section.name], receipts, state)
     refusals += check_missing(_missing(sitemap, plan, old, new))
     stand, passed = permitted(refusals, plan.allow)
     counted = _counted_in_total(sitemap, old, stand, plan.allow)
     before = {name: section for name, section in counted.items() if name in new.sections}
-    moved = {name: section.moved for name, section in plan.sections.items()}
     after = {name: size_of(new.sections[name]) + moved.get(name, 0) for name in before}
     total = check_total(sitemap.guards, before, after, now=new.committed_at, what="URLs")
     of_whole = permitted(total, plan.allow)
     return (*stand, *of_whole[0]), (*passed, *of_whole[1])
+
+
+def _moved(plan: Plan, section: SectionPlan, before: SectionManifest | None, new: Manifest) -> int:
+    """Return how many of a section's URLs are in its new sections now. Rows that were never listed may move there too."""
+    heirs = [new.sections[n] for group in plan.tied if section.name in group for n in group if n != section.name]
+    shares = url_sample.moved(before, new.sections[section.name], heirs) if section.moved and before is not None else None
+    if shares is None or before is None:
+        return section.moved
+    listed, lost = shares
+    return min(section.moved, round(max(before.urls * listed, before.urls * (1 - lost) - new.sections[section.name].urls)))
 
 
 def _redated(

@@ -91,6 +91,17 @@ def gone(before: SectionManifest, after: SectionManifest) -> float | None:
     return _share_gone(_sampled(before, level), _sampled(after, level))
 
 
+def moved(before: SectionManifest, after: SectionManifest, heirs: Sequence[SectionManifest]) -> tuple[float, float] | None:
+    """Return the fractions of the URLs of ``before`` that only its ``heirs`` list, and that neither they nor ``after`` do."""
+    level = max(map(_level, (before, after, *heirs)))
+    old, new, theirs = _sampled(before, level), _sampled(after, level), [_sampled(heir, level) for heir in heirs]
+    if not old or new is None or None in theirs:
+        return None
+    left = old - new
+    lost = left.difference(*filter(None, theirs))
+    return (len(left) - len(lost)) / len(old), len(lost) / len(old)
+
+
 def thinned(section: SectionManifest) -> str:
     """Return a section's sample with at most ``THINNED`` URLs, as its level and base64, or "" if a shard has none."""
     level = _level(section)

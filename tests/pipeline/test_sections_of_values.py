@@ -154,6 +154,32 @@ def test_a_large_new_value_is_no_loss_and_no_growth_of_the_others(shop: Shop) ->
     shop.check()
 
 
+@pytest.mark.parametrize(("kept", "guard"), [(0, "shrink"), (1_400, "churn")])
+def test_a_large_new_value_hides_no_loss_of_the_others(shop: Shop, kept: int, guard: str) -> None:
+    shop.add("de", 2_000)
+    for number in range(100):
+        shop.add(f"x{number}", LEAST - 5)
+    shop.build()
+    before = crawl(shop.store.open()).locs()
+    shop.run("DELETE FROM products WHERE locale LIKE 'x%' AND id > 2020")
+    shop.add("sv", 5_000)
+    shop.add(None, kept)
+    with pytest.raises(GuardError) as caught:
+        shop.build()
+    assert f"{guard}:products-other" in str(caught.value)
+    assert crawl(shop.store.open()).locs() == before
+
+
+def test_a_large_new_value_hides_no_loss_of_other_sections(shop: Shop) -> None:
+    shop.add("de", 2_000)
+    shop.add("sv", LEAST - 1)
+    shop.build()
+    shop.run("DELETE FROM products WHERE locale = 'de' AND id > 1600")
+    shop.add("sv", 5_000)
+    with pytest.raises(PartlyPublishedError, match="All sections together would shrink from 2,019 to 1,619 rows"):
+        shop.build(sitemap=shop.sitemap(guards=Guards(max_shrink=0.5, max_shrink_total=0.1)))
+
+
 def test_the_week_before_a_move_does_not_refuse_the_runs_after_it(shop: Shop) -> None:
     shop.add("de", 1_000)
     shop.add("sv", LEAST - 1)

@@ -131,7 +131,7 @@ def rows_at_plan(change: SectionChange, plan: SectionPlan) -> tuple[Refusal, ...
 
 
 def urls_at_commit(change: SectionChange, after: SectionManifest, base_url: str, moved: int = 0) -> tuple[Refusal, ...]:
-    """Judge the URLs that a run rendered. ``base_url`` is the address of the files' folder; ``moved`` rows left for new sections."""
+    """Judge the URLs that a run rendered. ``base_url`` is the address of the files' folder; ``moved`` URLs left for new sections."""
     guards, name, before = change.guards, change.name, change.before
     due = after.rows - after.expired_rows
     days = {} if before is None else recent_days(before, change.now)
@@ -224,7 +224,7 @@ def _check_replaced(change: SectionChange, after: SectionManifest, moved: int) -
     if first is not None:
         lost.append((first.urls, url_sample.gone_since(first.sample, after)))
     for earlier, gone in lost:
-        part = _replaced(gone or 0.0, earlier=earlier, now=after.urls) - moved / max(1, earlier)
+        part = _replaced((gone or 0.0) - moved / max(1, earlier), earlier=earlier, now=after.urls + moved)
         if earlier >= SMALLEST and part > limit:
             message = (
                 f"Section {change.name!r}: about {part:.0%} of the {earlier:,} URLs of the last generation, or of the last "
