@@ -356,7 +356,7 @@ class Sitemap:
         # Airflow stores this text of a mapped operator's argument in its database: keep it short and stable.
         return f"Sitemap {self.index_url} of {', '.join(section.name for section in self.sections)}"
 
-    def has_section(self, name: str) -> bool:
+    def has_section(self, name: str | None) -> bool:
         """Return whether a section has a name, or may have it as one of a ``Section.each``."""
         families = (s.name if s.member is None else s.member.family for s in self.sections if s.split is not None)
         return any(name == s.name for s in self.sections) or any(str(name).startswith(f"{each}-") for each in families)

@@ -347,6 +347,17 @@ def test_rows_that_a_guard_refuses_at_the_commit_keep_both_sections_as_published
     assert set(crawl(shop.store.open()).locs()) == before | {f"{BASE}about"}
 
 
+def test_the_permits_that_a_refused_new_section_names_let_it_pass(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("xx", 100, slug="x" * 3_000)
+    shop.add("xx", 100)
+    with pytest.raises(PartlyPublishedError, match="--allow dropped:products-xx="):
+        shop.build()
+    assert shop.build("dropped:products-xx=0.6") == {"products-de": 40, "products-xx": 100, "products-other": 0}
+    with pytest.raises(RequestError, match="there is no section 'pages'"):
+        shop.build("dropped:pages")
+
+
 def test_a_run_of_one_section_finds_no_new_ones(shop: Shop) -> None:
     shop.add("de", 40)
     shop.build()

@@ -110,7 +110,8 @@ def make_plan(
     planned but named in the plan's ``failures``, unless the sitemap says ``fail_all`` or no section is left.
     """
     sitemap, store, started = opened.sitemap, opened.store, opened.clock.now()
-    check_permits(request.allow, names_of_permits(sitemap, manifest))
+    later = {str(name) for text in request.allow if sitemap.has_section(name := Permit.of(text).section)}
+    check_permits(request.allow, names_of_permits(sitemap, manifest) | later)
     request, spent = without_spent(request, sitemap, manifest)
     listing = public_files.look(store, manifest, read=request.full or bool(request.rebuild))
     if manifest is not None and not (request.dry_run or request.adopt):
