@@ -264,10 +264,10 @@ class TableDigest:
 
 def in_worker(sitemap: Sitemap, sections: Collection[str]) -> str:
     """Return why the triggerer cannot compare the tables of these sections (none: of all); empty if it can."""
-    for section in _selected(sitemap, sections):
+    for section in _selected(with_published_members(sitemap), sections):
         source = section.source
-        if section.split is not None:
-            return f"section {section.name!r} is a Section.each"
+        if section.member is not None:
+            return f"section {section.name!r} is of a Section.each"
         if not isinstance(source, SqlSource):
             return f"section {section.name!r} has no SqlSource"
         if source.materialize is not None:

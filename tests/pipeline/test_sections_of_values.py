@@ -30,6 +30,7 @@ from airflow_sitemaps.shards import Member
 from airflow_sitemaps.shards.guards import BARE_LIMITS, Refusal
 from airflow_sitemaps.sources.session import SqlSession
 from airflow_sitemaps.testing import FakeClock, crawl
+from airflow_sitemaps.triggers import in_worker
 from tests.support.environment import BASE
 
 if TYPE_CHECKING:
@@ -356,6 +357,13 @@ def test_the_permits_that_a_refused_new_section_names_let_it_pass(shop: Shop) ->
     assert shop.build("dropped:products-xx=0.6") == {"products-de": 40, "products-xx": 100, "products-other": 0}
     with pytest.raises(RequestError, match="there is no section 'pages'"):
         shop.build("dropped:pages")
+
+
+def test_the_triggerer_compares_no_section_of_a_column(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.build()
+    for names in ((), ("products",), ("products-de",), ("products-other",)):
+        assert "is of a Section.each" in in_worker(shop.sitemap(), names)
 
 
 def test_a_run_of_one_section_finds_no_new_ones(shop: Shop) -> None:
