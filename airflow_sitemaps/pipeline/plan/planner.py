@@ -292,19 +292,26 @@ def _split(context: RunContext, rest: Section, names: Collection[str], surveyed:
 def _appeared(
     context: RunContext, rest: Section, own: Mapping[str, Member], surveyed: _Surveyed
 ) -> dict[str, tuple[Member, int]]:
-    """Return the new sections of values with enough rows in ``rest``, by name, with the number of these rows."""
+    """Return the new sections of values with enough rows in ``rest``, by name, with the number of these rows.
+
+    A value whose section is published and was written in the code before gets it with fewer rows too.
+    """
     assert rest.split is not None
     planned, family, column = surveyed.sections.get(rest.name), _family(rest), rest.split.column
-    if planned is not None and planned.plan.rows < rest.split.least:
+    code = {section.name for section in context.sitemap.sections}
+    before = {n for n in published_sections(context.manifest).keys() - code if n.startswith(f"{family}-")}
+    least = 1 if before else rest.split.least
+    if planned is not None and planned.plan.rows < least:
         return {}
     try:
         with rest.source.open(section=rest.name) as source:
-            counts = cast("Any", source).values(column, rest.split.least, MOST_VALUES)
+            counts = cast("Any", source).values(column, least, MOST_VALUES)
     except OF_ONE_SECTION as error:
         if planned is None:
             raise
         surveyed.warnings.append(f"the sections of {family!r} stay the same in this run: {error}")
         return {}
+    counts = [(v, n) for v, n in counts if n >= rest.split.least or member_name(family, v) in before]
     names = [member_name(family, value) for value, _ in counts]
     usable = Counter(names)
     values = {
