@@ -146,7 +146,9 @@ class SqlSource(SourceSettings):
         from airflow_sitemaps.sources.session_factory import opened  # noqa: PLC0415 - imports SQLAlchemy and Arrow
 
         if self._template is None:
-            refuse_templates(self.query_text(), self.where, self.parameters)
+            # A value of the table (``part``) is no template, whatever its text.
+            written = {n: value for n, value in (self.parameters or {}).items() if not n.startswith("sitemap_")}
+            refuse_templates(self.query_text(), self.where, written)
         return opened(self, section)
 
     def at(self, state: str) -> SqlSource:

@@ -112,6 +112,14 @@ def test_values_with_enough_rows_get_a_section_and_the_others_share_one(shop: Sh
     assert "products-pt-br-00001.xml.gz" in crawl(shop.store.open()).files
 
 
+def test_a_value_is_no_template(shop: Shop) -> None:
+    shop.add("{{ x }}", LEAST)
+    shop.add("{% y", LEAST)
+    for _ in range(2):
+        assert shop.build() == {"products-x": LEAST, "products-y": LEAST, "products-other": 0}
+    shop.check()
+
+
 def test_values_without_a_name_of_their_own_stay_in_the_section_of_the_others(shop: Shop) -> None:
     for locale in ("a b", "a-b", "other", "日本", "de"):
         shop.add(locale, LEAST)
