@@ -320,10 +320,16 @@ class Names:
         return tuple(mine)
 
     def _concerns(self, group: str | None, section: str) -> bool:
-        """Return whether a section of a group is this sitemap's. Without a group, a name that no sitemap has is, too."""
+        """Return whether a section of a group is this sitemap's. Without a group, a name that no sitemap has is, too.
+
+        A written name is stronger than one that a ``Section.each`` may give.
+        """
         if group is not None:
             return group == self.group
-        return _has(self.own, section) or not any(_has(other, section) for other in self.others.values())
+        others = self.others.values()
+        if section in self.own or any(section in other for other in others):
+            return section in self.own
+        return _may_have(self.own, section) or not any(_may_have(other, section) for other in others)
 
     def _split(self, name: str) -> tuple[str | None, str]:
         """Split ``group/name``. Raise RequestError if the DAG has no such group."""
@@ -348,5 +354,5 @@ def _sections(operator: SitemapOperator) -> frozenset[str]:
     return frozenset({*(section.name for section in sections), *families, *operator.sitemap.retired})
 
 
-def _has(names: Collection[str], section: str) -> bool:
-    return section in names or any(fnmatchcase(section, name) for name in names if name.endswith("*"))
+def _may_have(names: Collection[str], section: str) -> bool:
+    return any(fnmatchcase(section, name) for name in names if name.endswith("*"))

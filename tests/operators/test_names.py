@@ -9,7 +9,7 @@ from airflow.sdk import DAG
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators import is_dry_run
-from airflow_sitemaps.operators.plan import SitemapPlanOperator, references
+from airflow_sitemaps.operators.plan import Names, SitemapPlanOperator, references
 from airflow_sitemaps.shards.plan import Batch
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
@@ -122,3 +122,11 @@ def test_a_task_over_many_sections_has_a_short_label() -> None:
 
     assert reference["label"] == "section-0 1/1, section-1 1/1, section-2 1/1 and 27 more (30 shards)"
     assert reference["batches"] == list(range(30))
+
+
+def test_a_written_section_of_another_group_is_none_of_a_column() -> None:
+    names = Names("shop", frozenset({"products", "products-*", "products-own"}), {"more": frozenset({"products-extra"})})
+    chosen = ["products-extra", "products-de", "products-own", "products-", "unknown", "shop/products-extra"]
+
+    assert names.sections(chosen) == ("products-de", "products-own", "products-", "unknown", "products-extra")
+    assert Names("more", names.others["more"], {"shop": names.own}).sections(chosen) == ("products-extra", "unknown")
