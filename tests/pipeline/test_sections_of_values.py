@@ -386,6 +386,25 @@ def test_a_run_of_one_section_finds_no_new_ones(shop: Shop) -> None:
         shop.build(sections=["products-fr"])
 
 
+def test_a_run_of_the_others_alone_publishes_them_first(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("xx", 5)
+    planned = stages.plan(shop.sitemap(), stages.RunRequest(), clock=shop.clock)
+    assert planned.key is not None
+    keys = [
+        stages.write(shop.sitemap(), planned.key, batch.number, clock=shop.clock).receipt_key
+        for batch in planned.plan.batches
+        if batch.section != "products-other"
+    ]
+    assert shop.sizes(stages.publish(shop.sitemap(), planned.key, keys, unwritten={}, clock=shop.clock)) == {
+        "products-de": 40
+    }
+    shop.add("sv", LEAST)
+    assert shop.build(sections=["products-other"]) == {"products-de": 40, "products-other": 25}
+    shop.check()
+    assert shop.build() == {"products-de": 40, "products-sv": 20, "products-other": 5}
+
+
 def test_an_earlier_generation_returns_with_its_sections(shop: Shop) -> None:
     shop.add("de", 40)
     shop.add("sv", LEAST - 1)

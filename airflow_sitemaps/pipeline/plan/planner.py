@@ -244,17 +244,19 @@ def _plan_one(run: RunContext, section: Section, surveyed: _Surveyed, shared: Sh
 def _split(context: RunContext, rest: Section, names: Collection[str], surveyed: _Surveyed) -> RunContext:
     """Plan a section for each value with enough rows in ``rest``, and release sections that are published without rows.
 
-    It happens only if the run builds the whole family (``names`` are the sections that it builds). If the new sections cannot
-    be planned, or guards refuse them, the family stays as published. Return the context of the sections then.
+    It happens only if the run builds the whole family (``names`` are the sections that it builds); another run plans ``rest``
+    if it was never published. If the new sections cannot be planned, or guards refuse them, the family stays as published.
+    Return the context of the sections then.
     """
     published = published_sections(context.manifest)
     before, request = published.get(rest.name), context.request
     own = {n: m for n, m in _members(context.sitemap).items() if m.family == _family(rest)}
-    if not own.keys() <= {*names} or (before is not None and rest.name not in surveyed.sections):
+    is_whole = own.keys() <= {*names}
+    if before is not None and not (is_whole and rest.name in surveyed.sections):
         return context
     is_empty = {name for name, planned in surveyed.sections.items() if not planned.plan.rows and name in published}
     released = [n for n in own if n in is_empty and not request.sections and not published[n].urls + published[n].rows]
-    appeared = _appeared(context, rest, own, surveyed)
+    appeared = _appeared(context, rest, own, surveyed) if is_whole else {}
     if before is not None and not appeared and not released:
         return context
     members = {n: m for n, m in _members(context.sitemap).items() if n not in released}
