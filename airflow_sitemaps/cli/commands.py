@@ -249,8 +249,9 @@ def _sitemap(arguments: argparse.Namespace) -> Sitemap:
 def _rendered(arguments: argparse.Namespace) -> Sitemap:
     """Return the sitemap with its templates rendered. Raise TargetError if a section does not exist."""
     target = load_target(arguments.target)
+    sitemap = with_published_members(target.sitemap)
     try:
-        chosen(with_published_members(target.sitemap), stages.RunRequest(sections=getattr(arguments, "sections", ())))
+        chosen(sitemap, stages.RunRequest(sections=getattr(arguments, "sections", ())))
     except ConfigurationError as error:
         raise TargetError(f"--sections: {error}") from None
     try:

@@ -529,6 +529,15 @@ def test_names_that_do_not_exist_are_wrong_use(arguments: tuple[str, ...], said:
     assert said in err
 
 
+def test_a_sitemap_that_cannot_have_its_sections_is_no_wrong_name(shop: Shop) -> None:
+    code = shop.file.read_text().replace('Section("products", ', 'Section.each("slug", name="p", least=1, source=')
+    shop.file.write_text(code)
+    assert shop.shell("build", shop.target)[0] == 0
+    shop.file.write_text(code.replace('Section("pages"', 'Section("p-thing-1"'))
+
+    assert shop.shell("plan", shop.target)[2].strip().endswith("ConfigurationError: Sitemap: duplicate section names: p-thing-1; names are unique")
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
