@@ -259,7 +259,8 @@ class Sitemap:
             raise ConfigurationError("Sitemap(sections=[]): give at least one Section")
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ConfigurationError(f"Sitemap: duplicate section names: {', '.join(repeated)}; names are unique")
-        if both := sorted(set(names) & set(self.retired)):
+        written = {section.name for section in self.sections if section.split is None or section.member is not None}
+        if both := sorted(written & {*self.retired}):
             raise ConfigurationError(
                 f"Sitemap: {', '.join(both)} in both sections and retired; list each name in only one of them"
             )

@@ -451,6 +451,17 @@ def test_sections_of_a_loop_go_on_as_those_of_a_column(shop: Shop, number: int) 
     shop.check()
 
 
+def test_a_section_is_retired_for_a_family_of_its_name(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("xx", 3)
+    whole = Section("products", SqlSource("shop", table="products", key="id", loc=f"{BASE}{{slug}}"))
+    shop.build(sitemap=Sitemap(shop.store, [whole]))
+    retired = shop.sitemap(retired=["products"])
+    assert shop.build(sitemap=retired) == {"products-de": 40, "products-other": 3, "products": 0}
+    shop.check()
+    assert shop.build(sitemap=retired) == shop.build() == {"products-de": 40, "products-other": 3}
+
+
 def test_observed_dates_begin_again_only_with_a_permit(shop: Shop) -> None:
     shop.add("de", 40)
     shop.add("sv", LEAST - 1)
