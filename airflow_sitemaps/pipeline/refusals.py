@@ -179,7 +179,9 @@ def at_commit(
     """Judge the sections that a plan renders, and the whole; return what the run's permits do not allow, and what they do."""
     sitemap = opened.sitemap
     refusals: list[Refusal] = []
-    moved = {name: _moved(plan, section, published_sections(old).get(name), new) for name, section in plan.sections.items()}
+    moved = {
+        name: _moved(plan, section, published_sections(old).get(name), new) for name, section in plan.sections.items()
+    }
     for section in sitemap.sections:
         if section.name in plan.sections:
             change = change_of(opened, section, published_sections(old).get(section.name), new.committed_at)
@@ -199,11 +201,15 @@ def at_commit(
 def _moved(plan: Plan, section: SectionPlan, before: SectionManifest | None, new: Manifest) -> int:
     """Return how many of a section's URLs are in its new sections now. Rows that were never listed may move there too."""
     heirs = [new.sections[n] for group in plan.tied if section.name in group for n in group if n != section.name]
-    shares = url_sample.moved(before, new.sections[section.name], heirs) if section.moved and before is not None else None
+    shares = (
+        url_sample.moved(before, new.sections[section.name], heirs) if section.moved and before is not None else None
+    )
     if shares is None or before is None:
         return section.moved
     listed, lost = shares
-    return min(section.moved, round(max(before.urls * listed, before.urls * (1 - lost) - new.sections[section.name].urls)))
+    return min(
+        section.moved, round(max(before.urls * listed, before.urls * (1 - lost) - new.sections[section.name].urls))
+    )
 
 
 def _redated(

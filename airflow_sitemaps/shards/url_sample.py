@@ -91,7 +91,9 @@ def gone(before: SectionManifest, after: SectionManifest) -> float | None:
     return _share_gone(_sampled(before, level), _sampled(after, level))
 
 
-def moved(before: SectionManifest, after: SectionManifest, heirs: Sequence[SectionManifest]) -> tuple[float, float] | None:
+def moved(
+    before: SectionManifest, after: SectionManifest, heirs: Sequence[SectionManifest]
+) -> tuple[float, float] | None:
     """Return the fractions of the URLs of ``before`` that only its ``heirs`` list, and that neither they nor ``after`` do."""
     level = max(map(_level, (before, after, *heirs)))
     old, new, theirs = _sampled(before, level), _sampled(after, level), [_sampled(heir, level) for heir in heirs]

@@ -125,7 +125,9 @@ def test_a_task_over_many_sections_has_a_short_label() -> None:
 
 
 def test_a_written_section_of_another_group_is_none_of_a_column() -> None:
-    names = Names("shop", frozenset({"products", "products-*", "products-own"}), {"more": frozenset({"products-extra"})})
+    names = Names(
+        "shop", frozenset({"products", "products-*", "products-own"}), {"more": frozenset({"products-extra"})}
+    )
     chosen = ["products-extra", "products-de", "products-own", "products-", "unknown", "shop/products-extra"]
 
     assert names.sections(chosen) == ("products-de", "products-own", "products-", "unknown", "products-extra")

@@ -338,7 +338,13 @@ def test_a_family_is_not_tied_to_another(shop: Shop) -> None:
     ]
     report = stages.publish(sitemap, planned.key, keys, unwritten={}, clock=shop.clock)
     assert {failure.section for failure in report.failures} == {"products-other", "products-sv"}
-    assert shop.sizes(report) == {"products-de": 40, "products-other": 19, "more-de": 40, "more-sv": 20, "more-other": 0}
+    assert shop.sizes(report) == {
+        "products-de": 40,
+        "products-other": 19,
+        "more-de": 40,
+        "more-sv": 20,
+        "more-other": 0,
+    }
 
 
 def test_rows_that_a_guard_refuses_at_the_commit_keep_both_sections_as_published(shop: Shop) -> None:
