@@ -22,7 +22,6 @@ from airflow_sitemaps.shards.layout import ShardPolicy
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import SourceConfig, StoreConfig
     from airflow_sitemaps.shards import Member
-    from airflow_sitemaps.sources.sql import SqlSource
 
 MOST_CHARACTERS: Final = 64
 SECTION_NAME: Final = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{MOST_CHARACTERS - 1}}}")
@@ -93,7 +92,7 @@ class Section:
     member: Member | None = field(default=None, kw_only=True, repr=False)
 
     @classmethod
-    def each(cls, column: str, source: SqlSource, *, name: str, least: int = 1_000, **settings: Any) -> Section:
+    def each(cls, column: str, source: SourceConfig, *, name: str, least: int = 1_000, **settings: Any) -> Section:
         """Return sections by the values of a column, of which runs find out: ``products-de`` for the value ``de``.
 
         A value gets a section when a run of the whole family finds ``least`` rows with it. Other rows are in the section
@@ -103,7 +102,7 @@ class Section:
 
         Args:
             column: A column of texts, whole numbers or booleans, written as in ``where=``.
-            source: Source of all rows, without ``group``, ``materialize`` and ``change_log``.
+            source: ``SqlSource`` of all rows, without ``group``, ``materialize`` and ``change_log``.
             name: The beginning of the sections' names.
             least: Fewest rows for which a value gets a section. Default: 1,000.
             settings: The other arguments of ``Section``, for each of the sections.

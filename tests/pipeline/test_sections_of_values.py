@@ -544,7 +544,7 @@ def test_settings_that_concern_several_sections_are_refused(column: str, source:
 
 def test_a_list_has_no_columns() -> None:
     with pytest.raises(ConfigurationError, match="source= is a ListSource; give a SqlSource"):
-        Section.each("locale", ListSource(["/"]), name="pages")  # type: ignore[arg-type]
+        Section.each("locale", ListSource(["/"]), name="pages")
 
 
 OPERATIONS = st.lists(

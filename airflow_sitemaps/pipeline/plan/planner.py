@@ -183,8 +183,8 @@ def _survey(context: RunContext) -> tuple[RunContext, _Surveyed]:
     """Plan each section; after the others, try a section whose database failed once more. Return the sections of this run too."""
     sections, surveyed = chosen(context.sitemap, context.request), _Surveyed()
     context.progress.start("survey", len(sections), "sections")
-    known = published_sections(context.manifest)
-    ready = [section for section in sections if section.split is None or section.name in known]
+    published = published_sections(context.manifest)
+    ready = [section for section in sections if section.split is None or section.name in published]
     with ExitStack() as kept:
         _plan_all(context, ready, surveyed, SharedSurveys(context, ready, kept) if len(ready) > 1 else None)
     for rest in (section for section in sections if section.split is not None):
