@@ -120,6 +120,8 @@ class Section:
                 raise ConfigurationError(
                     f"{where} cannot be used with {other}=: it concerns the rows of several sections. Write the sections in a loop"
                 )
+        if not isinstance(name, str) or not SECTION_NAME.fullmatch(f"{name}-other"):
+            raise ConfigurationError(f"{where}: '{name}-other' is the name of a section too: {SECTION_NAME.pattern}")
         setting_checks.whole_number(where, "least", least, 1)
         return cls(name, source, split=Split(column, least), **settings)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.errors import RequestError
+from airflow_sitemaps.errors import ConfigurationError, RequestError
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.entry import RowContext
 from airflow_sitemaps.shards import Member
@@ -115,6 +115,11 @@ def expanded(sitemap: Sitemap, members: Mapping[str, Member], released: Sequence
         whole: Any = section.split.source or section.source
         column = section.split.column
         own = {n: m for n, m in sorted(members.items()) if m.family == family and m.value is not None}
+        if clash := own.keys() & {each.name for each in sitemap.sections if each.member is None}:
+            raise ConfigurationError(
+                f"section {min(clash)!r}: Section.each(…, name={family!r}) made one of this name in an earlier run. Give the other "
+                "one another name"
+            )
         sections += (
             replace(section, name=name, source=whole.part(column, member.value), split=None, member=member)
             for name, member in own.items()
@@ -122,7 +127,13 @@ def expanded(sitemap: Sitemap, members: Mapping[str, Member], released: Sequence
         source = whole.part(column, None, [member.value for member in own.values()])
         split = replace(section.split, source=whole)
         sections.append(
-            replace(section, name=f"{family}-{REST}", source=source, split=split, member=Member(family=family))
+            replace(
+                section,
+                name=f"{family}-{REST}",
+                source=source,
+                split=split,
+                member=Member(family=family, column=column),
+            )
         )
     retired = tuple(dict.fromkeys((*sitemap.retired, *released)))
     return replace(sitemap, sections=tuple(sections), retired=retired)

@@ -66,6 +66,7 @@ class Member(Record, frozen=True, kw_only=True):
     """A section that a run makes of a ``Section.each``, the ``family``. The value is None for the rows of all other values."""
 
     family: SectionName
+    column: str
     value: str | int | bool | None = None
 
 

@@ -523,9 +523,29 @@ def test_the_manifest_says_which_value_a_section_has(shop: Shop) -> None:
     shop.build()
     manifest = OpenSitemap.of(shop.sitemap(), shop.clock, QUIET).state.published()
     assert {name: section.member for name, section in manifest.sections.items()} == {
-        "products-pt-br": Member(family="products", value="pt-BR"),
-        "products-other": Member(family="products"),
+        "products-pt-br": Member(family="products", column="locale", value="pt-BR"),
+        "products-other": Member(family="products", column="locale"),
     }
+
+
+def test_another_column_needs_another_name(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.build()
+    source = SqlSource("shop", table="products", key="id", loc=f"{BASE}{{slug}}")
+    by_title = Section.each("title", source, name="products", least=LEAST)
+    with pytest.raises(ConfigurationError, match="its published sections are those of the column 'locale'"):
+        shop.build(sitemap=Sitemap(shop.store, [by_title]))
+    renamed = Section.each("title", source, name="titles", least=LEAST)
+    shop.build(sitemap=Sitemap(shop.store, [renamed], retired=["products"]))
+    assert {file.rpartition("-")[0] for file in crawl(shop.store.open()).files} == {"titles-t"}
+    shop.check()
+
+
+def test_a_later_section_may_not_have_the_name_of_a_value(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.build()
+    with pytest.raises(ConfigurationError, match=r"name='products'\) made one of this name in an earlier run"):
+        shop.build(sitemap=shop.sitemap(Section("products-de", ListSource(["/about"]))))
 
 
 @pytest.mark.parametrize(
@@ -540,6 +560,11 @@ def test_settings_that_concern_several_sections_are_refused(column: str, source:
     settings: dict[str, Any] = {"table": "products", "key": "id", "loc": "url", **source}
     with pytest.raises(ConfigurationError, match=message):
         Section.each(column, SqlSource("shop", **settings), name="products")
+
+
+def test_the_name_leaves_room_for_that_of_the_others() -> None:
+    with pytest.raises(ConfigurationError, match="-other' is the name of a section too"):
+        Section.each("locale", SqlSource("shop", table="products", key="id", loc="url"), name="x" * 60)
 
 
 def test_a_list_has_no_columns() -> None:

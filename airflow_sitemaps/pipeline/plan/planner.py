@@ -35,7 +35,15 @@ from airflow_sitemaps.pipeline.refusals import (
     to_ask,
     without_spent,
 )
-from airflow_sitemaps.pipeline.request import OpenSitemap, RunContext, RunRequest, chosen, expanded, member_name
+from airflow_sitemaps.pipeline.request import (
+    OpenSitemap,
+    RunContext,
+    RunRequest,
+    chosen,
+    expanded,
+    member_name,
+    members_of,
+)
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import Member
 from airflow_sitemaps.shards.guards import Permit, Refusal, check_permits, permitted
@@ -110,6 +118,7 @@ def make_plan(
     planned but named in the plan's ``failures``, unless the sitemap says ``fail_all`` or no section is left.
     """
     sitemap, store, started = opened.sitemap, opened.store, opened.clock.now()
+    _check_columns(sitemap, manifest)
     later = {str(name) for text in request.allow if sitemap.has_section(name := Permit.of(text).section)}
     check_permits(request.allow, names_of_permits(sitemap, manifest) | later)
     request, spent = without_spent(request, sitemap, manifest)
@@ -317,7 +326,7 @@ def _appeared(
     names = [member_name(family, value) for value, _ in counts]
     usable = Counter(names)
     values = {
-        name: (Member(family=family, value=value), rows)
+        name: (Member(family=family, column=column, value=value), rows)
         for name, (value, rows) in zip(names, counts, strict=True)
         if name and usable[name] == 1 and name not in own
     }
@@ -364,6 +373,17 @@ def _with_members(
 def _members(sitemap: Sitemap) -> dict[str, Member]:
     """Return the members of a sitemap that have a value, by the names of their sections."""
     return {s.name: s.member for s in sitemap.sections if s.member is not None and s.member.value is not None}
+
+
+def _check_columns(sitemap: Sitemap, manifest: Manifest | None) -> None:
+    """Refuse a family whose published sections are those of another column: its rows would be listed twice."""
+    for section in sitemap.sections:
+        own = [member for member in members_of(manifest).values() if member.family == _family(section)]
+        if section.split is not None and (other := {member.column for member in own} - {section.split.column}):
+            raise ConfigurationError(
+                f"Section.each({section.split.column!r}, name={_family(section)!r}): its published sections are those of the column "
+                f"{min(other)!r}. Give it another name=, and name {_family(section)!r} in retired= in the same change"
+            )
 
 
 def _family(section: Section) -> str:
