@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from airflow.sdk import Asset
 
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.shards.guards import Guards
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, TemplateError
-from airflow_sitemaps.protocol.entry import PROFILES, Limits
+from airflow_sitemaps.protocol import PROFILES, Limits
 from airflow_sitemaps.protocol.loc import origin_of, scope_of, written_form
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.rules import RULES, Rulebook, Verdict

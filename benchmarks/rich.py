@@ -15,7 +15,7 @@ from statistics import median
 
 import pyarrow as pa
 
-from airflow_sitemaps.protocol.entry import CURRENT, RowContext
+from airflow_sitemaps.protocol import CURRENT, RowContext
 from airflow_sitemaps.protocol.rules import Rulebook
 from airflow_sitemaps.shards.stream import ShardStream, UrlSurvey
 from airflow_sitemaps.shards.url_sample import level_of

@@ -60,7 +60,7 @@ class SitemapWriteOperator(SitemapOperator):
         """Write the batches, and return the addresses of their receipts. If a section fails, those of the others are stored."""
         from airflow_sitemaps.operators import MAX_TEXT, WRITTEN, written_facts
         from airflow_sitemaps.pipeline import stages
-        from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION
+        from airflow_sitemaps.pipeline.plan.sections import OF_ONE_SECTION
         from airflow_sitemaps.report_text import LogProgress, written_line
         from airflow_sitemaps.waits import ended_if_stalled
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import InvalidSitemapError
 from airflow_sitemaps.pipeline.concurrency import Prefetch
-from airflow_sitemaps.protocol import gzip
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol import CURRENT, gzip
 
 if TYPE_CHECKING:
     import pyarrow as pa

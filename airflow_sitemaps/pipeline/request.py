@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import ConfigurationError, RequestError
 from airflow_sitemaps.pipeline.state.repository import StateRepository
-from airflow_sitemaps.protocol.entry import RowContext
+from airflow_sitemaps.protocol import RowContext
 from airflow_sitemaps.shards import Member
 from airflow_sitemaps.sitemap import MOST_CHARACTERS
 

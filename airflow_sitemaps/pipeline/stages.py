@@ -18,7 +18,8 @@ from airflow_sitemaps.errors import GuardError, OwnershipError, SitemapError
 from airflow_sitemaps.pipeline.batch_writer import Written, unwritten_sections, write_batch
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.plan.dry_run import explain
-from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, make_plan
+from airflow_sitemaps.pipeline.plan.planner import make_plan
+from airflow_sitemaps.pipeline.plan.sections import OF_ONE_SECTION
 from airflow_sitemaps.pipeline.plan.surveys import remember_all
 from airflow_sitemaps.pipeline.publish.new_pages import Canaries
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward

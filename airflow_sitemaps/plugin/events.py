@@ -25,7 +25,7 @@ from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.pipeline.report import Report, ShardCounts
 from airflow_sitemaps.plugin.dag_profiles import AssetName, unimportable
 from airflow_sitemaps.plugin.readings import BoundedCache, integer, iso, mapping, read_as, text, texts, timestamp
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.protocol.rules import RULES, Effect, Verdict
 from airflow_sitemaps.shards.guards import Guards
 

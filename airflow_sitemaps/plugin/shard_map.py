@@ -12,7 +12,7 @@ import msgspec
 from airflow_sitemaps.plugin.readings import Moment as When
 from airflow_sitemaps.plugin.readings import StrictModel
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.search_engines.fetches import FetchRecord
 from airflow_sitemaps.shards import Count, Decoder, Moment
 from airflow_sitemaps.shards.codec import decode

@@ -14,8 +14,8 @@ from datetime import date, datetime, timedelta, timezone
 from email.utils import format_datetime
 from typing import Any, Final, Literal
 
+from airflow_sitemaps.protocol import Limits
 from airflow_sitemaps.protocol import lastmod as lastmods
-from airflow_sitemaps.protocol.entry import Limits
 from airflow_sitemaps.protocol.extensions import ELEMENT_KINDS, read_extension
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.protocol.markup import FOOTER, FORBIDDEN, NAMESPACES, attributes, element, escape, header

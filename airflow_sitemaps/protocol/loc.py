@@ -20,7 +20,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.protocol.rules import Rulebook, Verdict
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.protocol import RowContext
 
 MAX_LOC_CHARACTERS: Final = 2_047
 """A ``loc`` has fewer than 2,048 characters (sitemaps.org/protocol.html, "loc")."""

@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from airflow_sitemaps.errors import RefusedError
-from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.entry import CURRENT, Limits
+from airflow_sitemaps.protocol import CURRENT, Limits, lastmod
 
 NAMESPACE: Final = "http://www.sitemaps.org/schemas/sitemap/0.9"
 """Namespace of ``urlset`` and ``sitemapindex`` (sitemaps.org/protocol.html)."""

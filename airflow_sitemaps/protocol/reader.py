@@ -13,8 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal
 
 from airflow_sitemaps.errors import InvalidSitemapError
-from airflow_sitemaps.protocol import gzip, lastmod
-from airflow_sitemaps.protocol.entry import CURRENT, Limits
+from airflow_sitemaps.protocol import CURRENT, Limits, gzip, lastmod
 from airflow_sitemaps.protocol.extensions import ELEMENT_KINDS, child_faults, local_name, read_extension
 from airflow_sitemaps.protocol.feeds import ATOM_NAMESPACE
 from airflow_sitemaps.protocol.markup import NAMESPACE

@@ -10,8 +10,7 @@ from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.entry import CHANGEFREQS, Limits, RowContext
+from airflow_sitemaps.protocol import CHANGEFREQS, Limits, RowContext, lastmod
 from airflow_sitemaps.protocol.extensions import RULE_OF, faults
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS, NEWS_WINDOW
 from airflow_sitemaps.protocol.loc import Scope, is_clean, normalise, scope_fault, scope_of

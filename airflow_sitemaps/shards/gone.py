@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.shards import Moment, Record, SectionName
 
 MOST_GONE: Final = CURRENT.max_urls

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.entry import CURRENT, Limits
+from airflow_sitemaps.protocol import CURRENT, Limits
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 

@@ -19,7 +19,7 @@ from airflow_sitemaps.shards.plan import Action, Batch, OldShard, RangeAction, S
 from airflow_sitemaps.shards.ranges import Digest, KeyRange
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.entry import Limits
+    from airflow_sitemaps.protocol import Limits
     from airflow_sitemaps.shards.layout import ShardPolicy
     from airflow_sitemaps.shards.manifest import Shard
 

@@ -31,7 +31,7 @@ from airflow_sitemaps.shards.url_sample import sample
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.protocol import RowContext
 
     Numbers = npt.NDArray[np.uint64]
 

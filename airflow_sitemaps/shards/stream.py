@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from airflow_sitemaps.errors import RefusedError, StoreContentError
 from airflow_sitemaps.ledger.join import RangeLedger
+from airflow_sitemaps.protocol import RowContext
 from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, clean
 from airflow_sitemaps.protocol.columnar.elements import Cleaned
-from airflow_sitemaps.protocol.entry import RowContext
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.protocol.gzip import Preset
 from airflow_sitemaps.protocol.rules import Tally

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.entry import CURRENT, Limits
+from airflow_sitemaps.protocol import CURRENT, Limits
 from airflow_sitemaps.protocol.markup import FORBIDDEN, attributes, element, escape
 from airflow_sitemaps.protocol.rules import CHECKS, Severity
 from airflow_sitemaps.quantities import counted

@@ -18,7 +18,7 @@ from blake3 import blake3
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.http.page_judge import Fetcher, PageJudge, RobotsCache
-from airflow_sitemaps.protocol.entry import MAX_INDEXES
+from airflow_sitemaps.protocol import MAX_INDEXES
 from airflow_sitemaps.protocol.markup import without_comment
 from airflow_sitemaps.protocol.reader import GZIP_MAGIC, ReadEntry, ReadUrlset, read, unpack
 from airflow_sitemaps.protocol.rules import CHECKS, Findings

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from airflow_sitemaps import ledger as part
 from airflow_sitemaps.ledger.join import EarlierRows, RangeLedger
+from airflow_sitemaps.protocol import CURRENT, RowContext
 from airflow_sitemaps.protocol.columnar.batch import clean
 from airflow_sitemaps.protocol.columnar.elements import elements, lastmod_texts
-from airflow_sitemaps.protocol.entry import CURRENT, RowContext
 from airflow_sitemaps.protocol.rules import Rulebook, Tally
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)

@@ -12,7 +12,7 @@ from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, GuardError, OwnershipError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import commit_files
-from airflow_sitemaps.protocol.entry import MAX_INDEXES, PROFILES
+from airflow_sitemaps.protocol import MAX_INDEXES, PROFILES
 from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from airflow_sitemaps.verification import of_sitemap, verifier

@@ -24,7 +24,7 @@ from airflow_sitemaps.errors import (
 )
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.find import find
-from airflow_sitemaps.pipeline.plan import planner
+from airflow_sitemaps.pipeline.plan import sections as planned_sections
 from airflow_sitemaps.pipeline.request import QUIET, OpenSitemap, member_name
 from airflow_sitemaps.shards import Member
 from airflow_sitemaps.shards.guards import BARE_LIMITS, Refusal
@@ -244,14 +244,14 @@ def test_a_new_section_that_guards_refuse_leaves_the_family_as_it_is(
     shop.add("de", 40)
     shop.build()
     shop.add("sv", LEAST)
-    judge = planner.rows_at_plan  # type: ignore[attr-defined]
+    judge = planned_sections.rows_at_plan  # type: ignore[attr-defined]
 
     def refuse(change: Any, plan: Any) -> Any:
         refusal = Refusal(guard="dropped", section=change.name, message="too many rows without a key", value=0.9)
         return (refusal,) if change.name == "products-sv" else judge(change, plan)
 
     with monkeypatch.context() as patched:
-        patched.setattr(planner, "rows_at_plan", refuse)
+        patched.setattr(planned_sections, "rows_at_plan", refuse)
         assert shop.build() == {"products-de": 40, "products-other": 20}
     assert "the sections of 'products' stay the same in this run: too many rows without a key" in shop.report.warnings
     shop.check()
@@ -494,7 +494,7 @@ def test_a_row_that_moves_is_not_gone(shop: Shop) -> None:
 
 
 def test_at_most_so_many_sections_are_made_the_largest_first(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(planned_sections, "MOST_MEMBERS", 2)
     for place, locale in enumerate("abcd"):
         shop.add(locale, LEAST + place)
     assert shop.build() == {"products-c": 22, "products-d": 23, "products-other": 41}

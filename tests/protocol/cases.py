@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from lxml import etree
 
-from airflow_sitemaps.protocol import gzip
-from airflow_sitemaps.protocol.entry import CURRENT, EXTENSIONS, RowContext
+from airflow_sitemaps.protocol import CURRENT, EXTENSIONS, RowContext, gzip
 from airflow_sitemaps.protocol.loc import normalise, origin_of
 from airflow_sitemaps.protocol.rules import Rulebook, Tally
 from airflow_sitemaps.shards.stream import ShardStream

@@ -13,9 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import RuleError
+from airflow_sitemaps.protocol import CHANGEFREQS
 from airflow_sitemaps.protocol.columnar.batch import clean
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, render, render_lines
-from airflow_sitemaps.protocol.entry import CHANGEFREQS
 from airflow_sitemaps.protocol.rules import RULES, Tally
 from tests.support.reference_renderer import RowJudge, render_entry, row_context, small
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.protocol import EXTENSIONS
 from airflow_sitemaps.protocol.columnar.batch import clean
 from airflow_sitemaps.protocol.columnar.elements import render
-from airflow_sitemaps.protocol.entry import EXTENSIONS
 from airflow_sitemaps.protocol.extensions import languages
 from airflow_sitemaps.protocol.extensions.fields import MAX_DEPTH, JsonFault, check_depth, parse, shown
 from airflow_sitemaps.protocol.extensions.languages import hreflang_fault

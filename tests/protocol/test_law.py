@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from airflow_sitemaps.errors import RefusedError
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.protocol.gzip import decompress
 from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, SAMPLES_PER_RULE, Tally
 from airflow_sitemaps.shards.stream import ShardStream

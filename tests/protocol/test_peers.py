@@ -11,8 +11,7 @@ import pytest
 from lxml import etree
 
 from airflow_sitemaps.errors import RefusedError
-from airflow_sitemaps.protocol import feeds, lastmod, robots
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol import CURRENT, feeds, lastmod, robots
 from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.protocol.rules import CHECKS, Findings

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_sitemaps.protocol import feeds, gzip
-from airflow_sitemaps.protocol.entry import CURRENT, Limits
+from airflow_sitemaps.protocol import CURRENT, Limits, feeds, gzip
 from airflow_sitemaps.protocol.markup import NAMESPACE, NAMESPACES
 from airflow_sitemaps.protocol.reader import ReadUrlset, read
 from airflow_sitemaps.protocol.rules import CHECKS, SAMPLES_PER_CHECK, Findings

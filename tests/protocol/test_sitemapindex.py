@@ -9,7 +9,7 @@ import pytest
 from lxml import etree
 
 from airflow_sitemaps.errors import RefusedError
-from airflow_sitemaps.protocol.entry import CURRENT, ORIGINAL, Limits
+from airflow_sitemaps.protocol import CURRENT, ORIGINAL, Limits
 from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 
 XSD = Path(__file__).parents[2].parent / "shared" / "xsd" / "siteindex.xsd"

@@ -13,10 +13,9 @@ import pyarrow as pa
 import pytest
 from lxml import etree
 
-from airflow_sitemaps.protocol import lastmod
+from airflow_sitemaps.protocol import CHANGEFREQS, lastmod
 from airflow_sitemaps.protocol.columnar.batch import clean
 from airflow_sitemaps.protocol.columnar.elements import render
-from airflow_sitemaps.protocol.entry import CHANGEFREQS
 from airflow_sitemaps.protocol.markup import FOOTER, NAMESPACE, escape, header
 from airflow_sitemaps.protocol.rules import Tally
 from tests.support.reference_renderer import Entry, render_entry, row_context

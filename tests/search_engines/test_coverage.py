@@ -12,7 +12,7 @@ from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.search_engines import searchconsole
 from airflow_sitemaps.search_engines.searchconsole import COVERAGE, KEPT, SubmittedSitemap, history, observe
 from airflow_sitemaps.shards import layout

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.shards.guards import Guards, permitted
 from airflow_sitemaps.shards.guards.judgement import check_dropped, check_size
 from airflow_sitemaps.shards.layout import ShardPolicy

@@ -23,7 +23,7 @@ from airflow_sitemaps.shards.stream import ShardFile, ShardStream
 from tests.support.reference_renderer import row_context, small
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.protocol import RowContext
 
 BASE = "https://example.com/"
 

@@ -23,7 +23,7 @@ from lxml import etree
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import RefusedError, SourceConfigurationError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.protocol.gzip import decompress
 from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, SAMPLES_PER_RULE
 from airflow_sitemaps.testing import FakeClock, crawl

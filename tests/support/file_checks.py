@@ -7,7 +7,7 @@ from datetime import date
 
 from lxml import etree
 
-from airflow_sitemaps.protocol.entry import CHANGEFREQS, CURRENT
+from airflow_sitemaps.protocol import CHANGEFREQS, CURRENT
 from airflow_sitemaps.protocol.markup import NAMESPACE, NAMESPACES
 from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.protocol.rules import Findings

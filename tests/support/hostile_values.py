@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from airflow_sitemaps.protocol.entry import CHANGEFREQS, EXTENSIONS
+from airflow_sitemaps.protocol import CHANGEFREQS, EXTENSIONS
 
 W = "https://example.com"
 """The site of the rows; its sitemaps are at the root."""

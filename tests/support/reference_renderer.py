@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.entry import (
+from airflow_sitemaps.protocol import (
     CURRENT,
     EXTENSIONS,
     Limits,
     RowContext,
+    lastmod,
     read_changefreq,
     read_priority,
 )

@@ -16,8 +16,7 @@ from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.http import AccessRules, Fetched, FetchError, HttpClient
 from airflow_sitemaps.http.page_judge import NOT_FOUND, PageJudge, RobotsCache, impossible_url, page_faults
 from airflow_sitemaps.ports import Create
-from airflow_sitemaps.protocol import gzip, validator
-from airflow_sitemaps.protocol.entry import CURRENT, Limits
+from airflow_sitemaps.protocol import CURRENT, Limits, gzip, validator
 from airflow_sitemaps.protocol.markup import NAMESPACE, NAMESPACES, IndexEntry, render_index
 from airflow_sitemaps.protocol.rules import CHECKS
 from airflow_sitemaps.stores.memory import MemoryStore

@@ -18,7 +18,7 @@ from airflow_sitemaps.shards.url_sample import TOP, prefix_of
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import Source
-    from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.protocol import RowContext
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.ranges import KeyRange
     from airflow_sitemaps.shards.stream import ShardFile

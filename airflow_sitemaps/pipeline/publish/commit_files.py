@@ -22,8 +22,7 @@ from airflow_sitemaps.pipeline.publish.gone_urls import gone_urls, gone_urlset
 from airflow_sitemaps.pipeline.state.identity import STATE_ID, check_stamp, is_body
 from airflow_sitemaps.pipeline.state.repository import GZIP, bounded_time, put_verified, run_directory
 from airflow_sitemaps.ports import Create, ObjectInfo, Store
-from airflow_sitemaps.protocol import feeds, gzip, markup
-from airflow_sitemaps.protocol.entry import MAX_INDEXES
+from airflow_sitemaps.protocol import MAX_INDEXES, feeds, gzip, markup
 from airflow_sitemaps.protocol.loc import origin_of
 from airflow_sitemaps.quantities import counted, duration
 from airflow_sitemaps.shards.layout import (

@@ -22,8 +22,7 @@ from airflow_sitemaps.pipeline.publish.gone_urls import with_gone_urls
 from airflow_sitemaps.pipeline.publish.public_files import headers_changed, put_again, with_files
 from airflow_sitemaps.pipeline.refusals import at_commit, change_of, missing_at_commit
 from airflow_sitemaps.pipeline.state.repository import StateRepository, plan_key, receipts_directory
-from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol import CURRENT, lastmod
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.commit import complete, next_manifest

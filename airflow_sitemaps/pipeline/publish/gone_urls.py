@@ -20,8 +20,7 @@ from airflow_sitemaps.pipeline.earlier_parts import read_part
 from airflow_sitemaps.pipeline.request import OpenSitemap
 from airflow_sitemaps.pipeline.state.repository import GZIP, put_verified, run_directory
 from airflow_sitemaps.ports import Create, ObjectStore
-from airflow_sitemaps.protocol import feeds
-from airflow_sitemaps.protocol.entry import Limits
+from airflow_sitemaps.protocol import Limits, feeds
 from airflow_sitemaps.protocol.markup import escape
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.codec import Receipt, StagedShard

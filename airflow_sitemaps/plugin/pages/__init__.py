@@ -23,7 +23,7 @@ from airflow_sitemaps.plugin.readings import (
     mapping,
     model_of,
 )
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.protocol.rules import RULES
 
 LONG_AGO: Final = datetime.min.replace(tzinfo=timezone.utc)

@@ -19,7 +19,7 @@ from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict, sa
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.protocol import RowContext
 
     Numbers = npt.NDArray[np.uint64]
 

@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol import lastmod
+from airflow_sitemaps.protocol import EXTENSIONS, RowContext, lastmod, read_changefreq, read_priority
 from airflow_sitemaps.protocol.columnar import (
     RowKeys,
     any_true,
@@ -30,7 +30,6 @@ from airflow_sitemaps.protocol.columnar import (
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, Hints, elements
 from airflow_sitemaps.protocol.columnar.lastmod import Lastmods, clean_lastmods
 from airflow_sitemaps.protocol.columnar.loc import clean_locs
-from airflow_sitemaps.protocol.entry import EXTENSIONS, RowContext, read_changefreq, read_priority
 from airflow_sitemaps.protocol.extensions import DropRow, fragment
 from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW, publication_date
 from airflow_sitemaps.protocol.feeds import FEED_ENTRIES, FeedText, feed_text

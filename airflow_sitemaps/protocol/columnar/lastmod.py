@@ -16,7 +16,7 @@ from airflow_sitemaps.protocol.columnar import RowKeys, any_true, as_texts, coun
 from airflow_sitemaps.protocol.rules import Tally, Verdict
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.protocol import RowContext
 
 PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 DAY_S: Final = 86_400

@@ -30,7 +30,7 @@ from airflow_sitemaps.protocol.loc import LONGEST_CLEAN, PLAIN, WHITE, Reading, 
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.protocol import RowContext
 
 _SAFE: Final = (PLAIN + "%").encode()
 _BEYOND_ASCII: Final = bytes(range(128, 256))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from airflow_sitemaps.protocol.entry import RowContext
+from airflow_sitemaps.protocol import RowContext
 from airflow_sitemaps.protocol.extensions.fields import (
     Addresses,
     FieldProblems,

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any, Final
 
-from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.entry import RowContext
+from airflow_sitemaps.protocol import RowContext, lastmod
 from airflow_sitemaps.protocol.loc import WHITE, is_clean, normalise, scope_of
 from airflow_sitemaps.protocol.markup import FORBIDDEN, escape
 from airflow_sitemaps.protocol.rules import RULES, Verdict

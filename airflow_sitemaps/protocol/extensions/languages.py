@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from airflow_sitemaps.protocol.entry import RowContext
+from airflow_sitemaps.protocol import RowContext
 from airflow_sitemaps.protocol.extensions.fields import (
     FieldProblems,
     FieldReader,
