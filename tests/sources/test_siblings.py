@@ -576,6 +576,20 @@ def test_each_value_of_a_column_has_a_section(
     assert len(shared) == (name != "sqlite"), "the rows of all other values too"
 
 
+@pytest.mark.parametrize("second", ["a", "z"])
+def test_two_families_of_a_column_may_have_sections_of_different_values(
+    second: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of all other values are not the same ones then."""
+    _, source = family_of("duckdb", "text", ["de", "fr"] * 20 + ["it"] * 9 + ["sv"], monkeypatch)
+    more = Section.each("part", replace(source, loc=f"{BASE}more/{{slug}}"), name=second, least=10)
+    families = sorted([Section.each("part", source, name="f", least=5), more], key=lambda section: section.name)
+    sitemap = Sitemap(LocalStore(tmp_path / "site", base_url=BASE, state_dir=tmp_path / "state"), families)
+    for rows_read in ({"f-other": 1, f"{second}-other": 10}, {"f-other": 0, f"{second}-other": 0}):
+        report = build(sitemap)
+        assert {name: report.sections[name].rows_read for name in rows_read} == rows_read
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "values"),
     [

@@ -320,13 +320,14 @@ class SharedSurveys:
     def __init__(self, run: RunContext, sections: Iterable[Section], kept: ExitStack) -> None:
         self._kept = kept
         self._last: tuple[str, Source] | None = None
-        families: dict[tuple[str, bool], list[Section]] = defaultdict(list)
+        families: dict[tuple[object, ...], list[Section]] = defaultdict(list)
         for section in sections:
             key = getattr(section.source, "sibling_key", None)  # a user's own source may lack the attribute
             before = None if run.manifest is None else run.manifest.sections.get(section.name)
             surveys_all = run.sitemap.change_detection_of(section) != "watermark"
             if key is not None and surveys_all and before is not None and before.shards:
-                families[key, run.sitemap.shards_of(section).rewrite_after is not None].append(section)
+                name = section.member.family if section.member is not None else ""  # each has its own other values
+                families[key, name, run.sitemap.shards_of(section).rewrite_after is not None].append(section)
         self._families = {section.name: family for family in families.values() for section in family}
         self._surveys: dict[str, SiblingSurvey] = {}
 
