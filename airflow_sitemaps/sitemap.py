@@ -465,12 +465,17 @@ def _rendered(section: Section, render: Callable[[str], str], is_strict: bool) -
 class _Unrendered:
     """A source whose template is wrong. It says so when it is opened."""
 
+    sibling_key = None
+
     def __init__(self, source: Any, error: TemplateError) -> None:
         self._source = source
         self._error = error
 
     def open(self, *, section: str) -> Any:
         raise self._error
+
+    def part(self, *_: Any) -> _Unrendered:
+        return self
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)

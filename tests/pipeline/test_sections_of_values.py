@@ -21,6 +21,7 @@ from airflow_sitemaps.errors import (
     RefusedError,
     RequestError,
     SourceError,
+    TemplateError,
 )
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.find import find
@@ -118,6 +119,15 @@ def test_a_value_is_no_template(shop: Shop) -> None:
     for _ in range(2):
         assert shop.build() == {"products-x": LEAST, "products-y": LEAST, "products-other": 0}
     shop.check()
+
+
+def test_a_wrong_template_says_what_is_wrong(shop: Shop) -> None:
+    def render(text: str) -> str:
+        raise TemplateError("there is no such word")
+
+    sitemap = shop.sitemap(Section("pages", ListSource(["/about"])), source={"where": "slug <> '{{ word }}'"})
+    with pytest.raises(PartlyPublishedError, match="there is no such word"):
+        shop.build(sitemap=sitemap.rendered(render))
 
 
 def test_values_without_a_name_of_their_own_stay_in_the_section_of_the_others(shop: Shop) -> None:

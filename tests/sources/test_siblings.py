@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from airflow_sitemaps import LocalStore, Section, ShardPolicy, Sitemap, SqlSource
-from airflow_sitemaps.errors import SourceConfigurationError, SourceError
+from airflow_sitemaps.errors import PartlyPublishedError, SourceConfigurationError, SourceError, TemplateError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.plan import surveys as shared_surveys
 from airflow_sitemaps.shards.ranges import KeyRange, cut
@@ -505,6 +505,27 @@ def test_a_survey_older_than_a_version_of_the_table_is_not_used(
     assert {each: s.shards.rewritten for each, s in report.sections.items()} == {"de": 1, "fr": 1, "it": 0, "rest": 0}
     monkeypatch.setattr("airflow_sitemaps.sources.queries.siblings.take", take)
     assert shop.build().result == "unchanged"
+
+
+def test_a_sibling_whose_template_is_wrong_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, source = family_of("duckdb", "text", ["de", "fr", "it"] * 9, monkeypatch)
+    store = LocalStore(tmp_path / "site", base_url=BASE, state_dir=tmp_path / "state")
+
+    def render(text: str) -> str:
+        if "{{" in text:
+            raise TemplateError("there is no such word")
+        return text
+
+    def sitemap(**values: str) -> Sitemap:
+        parts = ((name, values.get(name, name)) for name in ("de", "fr", "it"))
+        sections = [Section(n, replace(source, where="part = :v", parameters={"v": value})) for n, value in parts]
+        return Sitemap(store, sections).rendered(render)
+
+    build(sitemap())
+    base.insert("families", [{"id": 99, "slug": "p99", "part": "fr"}])
+    with pytest.raises(PartlyPublishedError, match="there is no such word") as caught:
+        build(sitemap(it="{{ word }}"))
+    assert caught.value.report.sections["fr"].urls == 10
 
 
 # ------------------------------------------------------------ Section.each
