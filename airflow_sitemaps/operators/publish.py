@@ -164,8 +164,7 @@ class SitemapPublishOperator(SitemapOperator):
             if self.planner_id and ti.xcom_pull(task_ids=self.planner_id) is None:  # it failed after it stored the plan
                 raise XComNotFound(ti.dag_id, self.planner_id, "return_value")
         except XComNotFound as error:
-            states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.planner_id], run_ids=[ti.run_id])
-            state = states.get(ti.run_id, {}).get(self.planner_id)
+            state = _states(ti, [self.planner_id]).get(self.planner_id)
             if state == "skipped":
                 raise AirflowSkipException("The planning task was skipped: there is nothing to publish") from error
             if state == "success":
@@ -199,8 +198,8 @@ class SitemapPublishOperator(SitemapOperator):
         with permanent_failures(context):
             # one call to the API server instead of one per task
             receipts = [key for keys in self.receipts[:] for key in keys]
-            skipped = self._skipped_before(context["ti"], self.writer_id if receipts else "")
-        if skipped and receipts:  # without any, a check after "write" is skipped because that is
+            skipped = self._skipped_before(context["ti"], is_written=bool(receipts))
+        if skipped:
             raise AirflowSkipException(f"{', '.join(skipped)} skipped before this task: nothing is published")
         with permanent_failures(context), ended_if_stalled("publish"):
             unwritten = reasons_of(context["ti"], self.planner_id, self.writer_id, receipts)
@@ -217,15 +216,16 @@ class SitemapPublishOperator(SitemapOperator):
             raise_failures(report)
         return kept
 
-    def _skipped_before(self, ti: Any, written: str) -> list[str]:
+    def _skipped_before(self, ti: Any, *, is_written: bool) -> list[str]:
         """Return the tasks that the DAG puts before this one, such as a check, if all of them are skipped.
 
-        If one failed, nothing is published: the rule ``all_done`` ignores both.
+        If one failed, nothing is published: the rule ``all_done`` ignores both. If nothing is written, a check after
+        "write" is skipped because that is; then those before it count.
         """
-        others = sorted(self.upstream_task_ids - {self.planner_id, written})
+        others = sorted(self.upstream_task_ids - {self.planner_id, self.writer_id if is_written else ""})
         if self.has_own_rule or not others:
             return []
-        states = ti.get_task_states(dag_id=ti.dag_id, task_ids=others, run_ids=[ti.run_id]).get(ti.run_id, {})
+        states = _states(ti, others)
         bad = [task for task, state in states.items() if state in ("failed", "upstream_failed")]
         # a failed "write" or "write_3" concerns its own sections only
         failed = [t for t in bad if states[t] != "failed" or t.removeprefix(self.writer_id).lstrip("_0123456789")]
@@ -234,7 +234,12 @@ class SitemapPublishOperator(SitemapOperator):
                 f"{', '.join(failed)} did not succeed, which the DAG puts before this task: nothing is published. Clear it "
                 "together with this task, or give publish_kwargs={'trigger_rule': 'all_done'} to publish without it"
             )
-        return others if set(states.values()) == {"skipped"} else []
+        if set(states.values()) != {"skipped"}:
+            return []
+        write = None if is_written or (dag := self.get_dag()) is None else dag.task_dict.get(self.writer_id)
+        before = sorted(write.upstream_task_ids - {self.planner_id}) if write is not None else []
+        skipped = [task for task, state in _states(ti, before).items() if state == "skipped"] if before else []
+        return others if is_written else skipped
 
     @contextmanager
     def _asking(self, context: Context, sitemap: Sitemap, receipts: Sequence[str]) -> Iterator[list[SectionFailure]]:
@@ -295,6 +300,12 @@ class SitemapPublishOperator(SitemapOperator):
 
         extra = ti.get_template_context()["outlet_events"][self.sitemap.asset].extra
         return lineage.of_publish(self.observed(ti), extra.get("report", {}))
+
+
+def _states(ti: Any, tasks: Sequence[str]) -> dict[str, Any]:
+    """Return the states of tasks in this run, those of mapped ones by ``<task>_<place>``."""
+    states: dict[str, Any] = ti.get_task_states(dag_id=ti.dag_id, task_ids=tasks, run_ids=[ti.run_id])
+    return states.get(ti.run_id) or {}
 
 
 class NoPlanError(AirflowFailException):

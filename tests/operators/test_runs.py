@@ -20,6 +20,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import select, update
 
 from airflow_sitemaps import Canary, Guards, Website
+from airflow_sitemaps.airflow_compat import AirflowSkipException
 from airflow_sitemaps.assets import EXTRA_LIMIT
 from airflow_sitemaps.operators import FAILED
 from airflow_sitemaps.operators.base import SitemapOperator
@@ -365,6 +366,30 @@ def test_a_check_that_fails_before_write_keeps_the_sitemap(
     ended = run(dag, {"allow": ["shrink:products", "total"]})
 
     assert (states(ended)["sitemap.plan"], states(ended)["sitemap.publish"]) == ("success", "failed")
+    assert published(tmp_path / "site") == before
+
+
+def test_a_check_that_is_skipped_before_write_keeps_the_sitemap(
+    sitemap: Sitemap, products: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    is_on: list[bool] = []
+
+    @task
+    def check() -> None:
+        if not is_on:
+            raise AirflowSkipException("not today")
+
+    with DAG("gated", schedule=None, max_active_runs=1) as dag:
+        group = SitemapTaskGroup("sitemap", sitemap)
+        group.plan >> check() >> group.write
+
+    assert states(run(dag))["sitemap.publish"] == "skipped", "there are files to write"
+    is_on.append(True)
+    assert states(run(dag))["sitemap.publish"] == "success"
+    before = published(tmp_path / "site")
+    del products[20:]
+    is_on.clear()
+    assert states(run(dag, {"allow": ["shrink:products", "total"]}))["sitemap.publish"] == "skipped", "only removals"
     assert published(tmp_path / "site") == before
 
 
