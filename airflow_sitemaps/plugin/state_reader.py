@@ -126,6 +126,10 @@ class StateReader:
             raise StateUnavailableError(
                 f"{file.where} did not arrive within {WAIT_S:g} seconds. It is still being read; try again soon."
             ) from e
+        finally:
+            with self._lock:
+                if future.done():  # a request got it, so that the next one reads again
+                    self._late.pop((file, form), None)
 
     def begin(self, file: StateFile, form: str, attempt: Callable[[], Any]) -> Future[Any]:
         """Read a file in a thread. Equal attempts share one run. It raises if too many reads are under way."""

@@ -183,6 +183,28 @@ def test_a_job_that_outlasts_its_requests_answers_the_next_one(
     assert ends == ["ended"]
 
 
+def test_a_job_that_one_of_its_requests_got_is_begun_again(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the next page shows what the store held a minute ago."""
+    monkeypatch.setattr(state_reader, "WAIT_S", 0.1)
+    states, gate, answers = reader(store), threading.Event(), iter(("old", "new"))
+
+    def job(area: Any) -> str:
+        gate.wait(20)
+        return next(answers)
+
+    with pytest.raises(StateUnavailableError, match="did not arrive"):
+        asyncio.run(states.run(FILE, "find", job))
+    monkeypatch.setattr(state_reader, "WAIT_S", 20.0)
+
+    async def joined() -> str:
+        request = asyncio.create_task(states.run(FILE, "find", job))
+        await asyncio.sleep(0.1)
+        gate.set()
+        return await request
+
+    assert [asyncio.run(joined()), asyncio.run(states.run(FILE, "find", job))] == ["old", "new"]
+
+
 async def _again(states: StateReader) -> Any:
     for _ in range(100):
         try:
