@@ -33,6 +33,9 @@ LOGICAL_DATE: Final[Mapping[str, str]] = {
 EARLIER_RUN: Final = re.compile(r"prev_(start_date|end_date|data_interval_start|data_interval_end)_success")
 """Words of the last successful run with an earlier logical date. Each is a proxy, which calls Airflow when it is used."""
 
+ENDS_TASK: Final = frozenset({"AirflowSkipException", "AirflowFailException"})
+"""Airflow's errors that say how the task ends."""
+
 _UNDEFINED: Final = re.compile(r"'(\w+)' is undefined")
 _ATTRIBUTE: Final = re.compile(r"has no attribute '(\w+)'")
 
@@ -79,7 +82,8 @@ def renderer(environment: Environment, words: Mapping[str, Any], *, in_shell: bo
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError) as error:
             raise TemplateError(f"the template cannot be rendered: {type(error).__name__}: {error}") from error
         except Exception as error:
-            if type(error).__module__.partition(".")[0] != "airflow":
+            kinds = {kind.__name__ for kind in type(error).__mro__}  # a macro may skip the task
+            if type(error).__module__.partition(".")[0] != "airflow" or kinds & ENDS_TASK:
                 raise
             raise TemplateValueError(f"the template cannot be rendered: {error}") from error
 

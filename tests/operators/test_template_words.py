@@ -20,6 +20,7 @@ from airflow.utils.types import DagRunType
 from lazy_object_proxy import Proxy
 from sqlalchemy import select
 
+from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException
 from airflow_sitemaps.errors import TemplateError
 from airflow_sitemaps.operators.plan import listed
 from airflow_sitemaps.sitemap import Section, Sitemap
@@ -202,6 +203,15 @@ def test_a_value_that_airflow_does_not_return_is_an_error_of_its_section(folder:
     assert facts["is_published"]
     assert "query=: the template cannot be rendered: " in facts["message"]
     assert "nowhere" in facts["message"]
+
+
+@pytest.mark.parametrize("error", [AirflowSkipException, AirflowFailException])
+def test_a_macro_may_end_the_task(error: type[Exception]) -> None:
+    def macro() -> None:
+        raise error("no new rows")
+
+    with pytest.raises(error):
+        renderer(shell_environment(), {"macro": macro})("SELECT {{ macro() }}")
 
 
 @pytest.mark.parametrize(
