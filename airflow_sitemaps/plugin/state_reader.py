@@ -135,6 +135,7 @@ class StateReader:
         """Read a file in a thread. Equal attempts share one run. It raises if too many reads are under way."""
         name = (file, form)
         with self._lock:
+            self._late.expire()  # pop() frees nothing
             if name in self._under_way:
                 return self._under_way[name]
             if (late := self._late.pop(name, None)) is not None and late.done():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any
 
@@ -203,6 +205,30 @@ def test_a_job_that_one_of_its_requests_got_is_begun_again(store: MemoryStore, m
         return await request
 
     assert [asyncio.run(joined()), asyncio.run(states.run(FILE, "find", job))] == ["old", "new"]
+
+
+def test_an_answer_that_is_too_late_is_freed(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be a long list of URLs."""
+    monkeypatch.setattr(state_reader, "WAIT_S", 0.1)
+    monkeypatch.setattr(state_reader, "LATE_S", 0.3)
+    states, gate = reader(store), threading.Event()
+    answers = weakref.WeakSet[Any]()
+
+    def job(area: Any) -> Any:
+        gate.wait(20)
+        answers.add(answer := Stuck(store))
+        return answer
+
+    with pytest.raises(StateUnavailableError, match="did not arrive"):
+        asyncio.run(states.run(FILE, "changes", job))
+    gate.set()
+    while not answers or states._under_way:
+        time.sleep(0.01)
+    time.sleep(0.4)
+    asyncio.run(states.run(FILE, "another", lambda area: None))
+    gc.collect()
+
+    assert not answers
 
 
 async def _again(states: StateReader) -> Any:
