@@ -57,25 +57,23 @@ class RunRequest:
 
 def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:
     """Return the sections that a run builds. Raises ``RequestError`` if the request names one that does not exist."""
-    families = {section.member.family for section in sitemap.sections if section.member is not None}
-    unknown = sorted(set(request.sections) - {section.name for section in sitemap.sections} - families)
-    if unknown:
+    if unknown := sorted({*request.sections}.difference(*map(names_of, sitemap.sections))):
         names = ", ".join(section.name for section in sitemap.sections)
         raise RequestError(f"there is no section {', '.join(unknown)}; the sections are {names}")
-    asked = {*request.sections}
-    chosen_sections = tuple(
-        s
-        for s in sitemap.sections
-        if not asked or asked & {s.name, s.member.family if s.member is not None else s.name}
-    )
-    dated = [section.name for section in chosen_sections if section.observed]
-    if undated := sorted(set(request.keep_lastmods) - set(dated)):
-        names = ", ".join(dated) or "none"
+    chosen_sections = tuple(s for s in sitemap.sections if not request.sections or names_of(s) & {*request.sections})
+    dated = [section for section in chosen_sections if section.observed]
+    if undated := sorted({*request.keep_lastmods}.difference(*map(names_of, dated))):
+        names = ", ".join(section.name for section in dated) or "none"
         raise RequestError(
             f"keep_lastmods: {', '.join(undated)} is no section of this run with observed dates; those are: {names}. Give "
             "lastmod=Observed(…) to its source, or omit it"
         )
     return chosen_sections
+
+
+def names_of(section: Section) -> set[str]:
+    """Return the name of a section, and that of the ``Section.each`` of which a run makes it."""
+    return {section.name, section.member.family if section.member is not None else section.name}
 
 
 # ------------------------------------------------------------ the sections of ``Section.each``

@@ -490,6 +490,18 @@ def test_observed_dates_begin_again_only_with_a_permit(shop: Shop) -> None:
     shop.check()
 
 
+def test_a_family_keeps_its_observed_dates_for_a_run(shop: Shop) -> None:
+    """Airflow's form offers its name."""
+    shop.add("de", 40)
+    sitemap = shop.sitemap(source={"lastmod": Observed("title")})
+    shop.build(sitemap=sitemap)
+    shop.run("UPDATE products SET title = 'U' WHERE id <= 5")
+    shop.build(sitemap=sitemap, keep_lastmods=["products"])
+    assert shop.report.sections["products-de"].lastmods_kept == 5
+    with pytest.raises(RequestError, match="those are: products-de, products-other"):
+        shop.build(sitemap=sitemap, keep_lastmods=["pages"])
+
+
 def test_a_row_that_moves_is_not_gone(shop: Shop) -> None:
     shop.add("de", 40)
     shop.add("sv", LEAST - 1)

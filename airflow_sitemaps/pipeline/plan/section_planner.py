@@ -14,7 +14,7 @@ from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import rows_of_body
 from airflow_sitemaps.pipeline.plan.surveys import Narrowed, PartialSurvey, SharedSurveys, key_change, narrow
 from airflow_sitemaps.pipeline.publish import public_files
-from airflow_sitemaps.pipeline.request import SectionContext
+from airflow_sitemaps.pipeline.request import SectionContext, names_of
 from airflow_sitemaps.pipeline.state.identity import fingerprint, is_of_owner
 from airflow_sitemaps.ports import Source
 from airflow_sitemaps.protocol.lastmod import next_second
@@ -108,7 +108,7 @@ def _ledger(context: SectionContext, fresh: str, renamed: str) -> LedgerPlan | N
         returns = before is None and context.manifest is not None and section.name in context.manifest.serials
         if adopted or returns:
             since = at  # crawlers know its pages
-        dates = DatePlan(since=since, keep=section.name in context.request.keep_lastmods, lost=lost)
+        dates = DatePlan(since=since, keep=bool(names_of(section) & {*context.request.keep_lastmods}), lost=lost)
         return LedgerPlan(at=at, kind=kind, olds=olds, adopted=adopted, dates=dates, finds_left=finds_left)
     at = context.now if not context.now.microsecond else next_second(context.now)
     since = before.dated_at if before is not None else None
