@@ -5,6 +5,7 @@ SitemapError
 │   ├── SourceConfigurationError        connection, table, column, template or query
 │   │   ├── ConnectionNotFoundError     the connection is not defined; retry, as a secrets backend may recover
 │   │   └── TemplateError               a template uses a word that this run does not define
+│   │       └── TemplateValueError      Airflow does not return a variable or connection that it uses; retry
 │   ├── CredentialsError                no credentials; retry, as a metadata service may recover
 │   ├── RequestError                    a run's request names a section, shard, guard or group that does not exist
 │   └── OwnershipError                  another pipeline or an unknown program owns this address

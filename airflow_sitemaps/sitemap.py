@@ -93,7 +93,7 @@ class Section:
 
     @classmethod
     def each(cls, column: str, source: SourceConfig, *, name: str, least: int = 1_000, **settings: Any) -> Section:
-        """Return sections by the values of a column, of which runs find out: ``products-de`` for the value ``de``.
+        """Return sections that runs make of the values of a column, such as ``products-de`` of the value ``de``.
 
         A value gets a section when a run of the whole family finds ``least`` rows with it. Other rows are in the section
         ``products-other``: those of smaller values, NULL, and values that give no name of their own. A section stays when its
