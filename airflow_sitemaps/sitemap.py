@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import SourceConfig, StoreConfig
     from airflow_sitemaps.shards import Member
 
-MOST_CHARACTERS: Final = 64
-SECTION_NAME: Final = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{MOST_CHARACTERS - 1}}}")
+SECTION_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 COLUMN: Final = re.compile(r"""[A-Za-z_]\w*|"(?:[^"]|"")+"|`[^`]+`""", re.ASCII)
+REST: Final = "other"  # the last part of the name of the section of all other values of a Section.each
 PATH: Final = re.compile(r"(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*")
 
 DEFAULT_WINDOW: Final = timedelta(days=3)
@@ -96,9 +96,8 @@ class Section:
         """Return sections that runs make of the values of a column, such as ``products-de`` of the value ``de``.
 
         A value gets a section when a run of the whole family finds ``least`` rows with it. Other rows are in the section
-        ``products-other``: those of smaller values, NULL, and values that give no name of their own. A section stays when its
-        rows become fewer, or none: guards judge it as any other. Once it is published without a URL, which needs a permit,
-        the next run removes it.
+        ``products-other``: those of smaller values, NULL, and values that give no name of their own. A section stays, whatever
+        its rows, until it is published without a URL, which needs a permit. The next run removes it.
 
         Args:
             column: A column of texts, whole numbers or booleans, written as in ``where=``.
@@ -115,13 +114,12 @@ class Section:
             raise ConfigurationError(f"{where}: give a column's name, in the database's quotes if where= needs them")
         if not hasattr(source, "part"):
             raise ConfigurationError(f"{where}: source= is a {type(source).__name__}; give a SqlSource")
-        for other in ("group", "materialize", "change_log"):
-            if getattr(source, other, None) is not None:
-                raise ConfigurationError(
-                    f"{where} cannot be used with {other}=: it concerns the rows of several sections. Write the sections in a loop"
-                )
-        if not isinstance(name, str) or not SECTION_NAME.fullmatch(f"{name}-other"):
-            raise ConfigurationError(f"{where}: '{name}-other' is the name of a section too: {SECTION_NAME.pattern}")
+        if given := [
+            each for each in ("group", "materialize", "change_log") if getattr(source, each, None) is not None
+        ]:
+            raise ConfigurationError(f"{where} cannot be used with {given[0]}=. Write its sections in a loop")
+        if not isinstance(name, str) or not SECTION_NAME.fullmatch(f"{name}-{REST}"):
+            raise ConfigurationError(f"{where}: '{name}-{REST}' is the name of a section too: {SECTION_NAME.pattern}")
         setting_checks.whole_number(where, "least", least, 1)
         return cls(name, source, split=Split(column, least), **settings)
 
@@ -169,6 +167,11 @@ class Section:
             if getattr(self, name) is not None:
                 setting_checks.instance(where, name, getattr(self, name), kind)
         Rulebook.of(self.rules)
+
+    @property
+    def family(self) -> str:
+        """The name of the ``Section.each`` of which a run makes it, or its own."""
+        return self.name if self.member is None else self.member.family
 
     @property
     def observed(self) -> Sequence[str]:
@@ -260,8 +263,7 @@ class Sitemap:
             raise ConfigurationError("Sitemap(sections=[]): give at least one Section")
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ConfigurationError(f"Sitemap: duplicate section names: {', '.join(repeated)}; names are unique")
-        written = {section.name for section in self.sections if section.split is None or section.member is not None}
-        if both := sorted(written & {*self.retired}):
+        if both := sorted({s.name for s in self.sections if s.split is None or s.member} & {*self.retired}):
             raise ConfigurationError(
                 f"Sitemap: {', '.join(both)} in both sections and retired; list each name in only one of them"
             )
@@ -360,8 +362,7 @@ class Sitemap:
 
     def has_section(self, name: str | None) -> bool:
         """Return whether a section has a name, or may have it as one of a ``Section.each``."""
-        families = (s.name if s.member is None else s.member.family for s in self.sections if s.split is not None)
-        return any(name == s.name for s in self.sections) or any(str(name).startswith(f"{each}-") for each in families)
+        return any(name == s.name or (s.split and str(name).startswith(f"{s.family}-")) for s in self.sections)
 
     def rulebook(self, section: Section) -> Rulebook:
         """Return the verdicts of a section: the defaults, overridden by the sitemap's and then by its own."""
@@ -465,9 +466,8 @@ def _rendered(section: Section, render: Callable[[str], str], is_strict: bool) -
 class _Unrendered:
     """A source whose template is wrong. It says so when it is opened."""
 
-    sibling_key = None
-
     def __init__(self, source: Any, error: TemplateError) -> None:
+        self.sibling_key = None
         self._source = source
         self._error = error
 

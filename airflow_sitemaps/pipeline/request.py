@@ -14,7 +14,7 @@ from airflow_sitemaps.errors import ConfigurationError, RequestError
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol import RowContext
 from airflow_sitemaps.shards import Member
-from airflow_sitemaps.sitemap import MOST_CHARACTERS
+from airflow_sitemaps.sitemap import REST, SECTION_NAME
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Source, Store
@@ -73,14 +73,10 @@ def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:
 
 def names_of(section: Section) -> set[str]:
     """Return the name of a section, and that of the ``Section.each`` of which a run makes it."""
-    return {section.name, section.member.family if section.member is not None else section.name}
+    return {section.name, section.family}
 
 
 # ------------------------------------------------------------ the sections of ``Section.each``
-
-
-REST: Final = "other"
-"""The last part of the name of the section with the rows of all other values."""
 
 
 def member_name(family: str, value: object) -> str:
@@ -88,7 +84,7 @@ def member_name(family: str, value: object) -> str:
     plain = unicodedata.normalize("NFKD", str(value).lower()).encode("ascii", "ignore").decode()
     part = re.sub(r"[^a-z0-9_]+", "-", plain).strip("-")
     name = f"{family}-{part}"
-    return name if part not in ("", REST) and len(name) <= MOST_CHARACTERS else ""
+    return name if part not in ("", REST) and SECTION_NAME.fullmatch(name) else ""
 
 
 def members_of(manifest: Manifest | None) -> dict[str, Member]:
@@ -109,7 +105,7 @@ def expanded(sitemap: Sitemap, members: Mapping[str, Member], released: Sequence
         if section.split is None:
             sections += [section] if section.member is None else []
             continue
-        family = section.member.family if section.member is not None else section.name
+        family = section.family
         whole: Any = section.split.source or section.source
         column = section.split.column
         own = {n: m for n, m in sorted(members.items()) if m.family == family and m.value is not None}

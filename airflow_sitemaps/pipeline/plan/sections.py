@@ -162,7 +162,7 @@ def _split(context: RunContext, rest: Section, names: Collection[str], surveyed:
     """
     published = published_sections(context.manifest)
     before, request = published.get(rest.name), context.request
-    own = {n: m for n, m in members_with_values(context.sitemap).items() if m.family == _family(rest)}
+    own = {n: m for n, m in members_with_values(context.sitemap).items() if m.family == rest.family}
     is_whole = own.keys() <= {*names}
     if before is not None and not (is_whole and rest.name in surveyed.sections):
         return context
@@ -188,7 +188,7 @@ def _split(context: RunContext, rest: Section, names: Collection[str], surveyed:
         *(r.message for r in permitted(trial.all_of("refusals"), request.allow)[0]),
     )
     if before is not None and reasons:
-        surveyed.warnings.append(f"the sections of {_family(rest)!r} stay the same in this run: {reasons[0]}")
+        surveyed.warnings.append(f"the sections of {rest.family!r} stay the same in this run: {reasons[0]}")
         return context
     for name in released:
         del surveyed.sections[name]
@@ -211,7 +211,7 @@ def _appeared(
     A value whose section is published and was written in the code before gets it with fewer rows too.
     """
     assert rest.split is not None
-    planned, family, column = surveyed.sections.get(rest.name), _family(rest), rest.split.column
+    planned, family, column = surveyed.sections.get(rest.name), rest.family, rest.split.column
     code = {section.name for section in context.sitemap.sections}
     before = {n for n in published_sections(context.manifest).keys() - code if n.startswith(f"{family}-")}
     least = 1 if before else rest.split.least
@@ -281,13 +281,9 @@ def members_with_values(sitemap: Sitemap) -> dict[str, Member]:
 def check_columns(sitemap: Sitemap, manifest: Manifest | None) -> None:
     """Refuse a family whose published sections are those of another column: its rows would be listed twice."""
     for section in sitemap.sections:
-        own = [member for member in members_of(manifest).values() if member.family == _family(section)]
+        own = [member for member in members_of(manifest).values() if member.family == section.family]
         if section.split is not None and (other := {member.column for member in own} - {section.split.column}):
             raise ConfigurationError(
-                f"Section.each({section.split.column!r}, name={_family(section)!r}): its published sections are those of the column "
-                f"{min(other)!r}. Give it another name=, and name {_family(section)!r} in retired= in the same change"
+                f"Section.each({section.split.column!r}, name={section.family!r}): its published sections are those of the column "
+                f"{min(other)!r}. Give it another name=, and name {section.family!r} in retired= in the same change"
             )
-
-
-def _family(section: Section) -> str:
-    return section.name if section.member is None else section.member.family
