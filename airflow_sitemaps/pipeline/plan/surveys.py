@@ -119,20 +119,21 @@ def narrow(context: SectionContext, cause: str) -> Narrowed:
     sitemap, section, before = context.sitemap, context.section, context.before
     detection = sitemap.change_detection_of(section)
     version = context.source.table_version() if sitemap.table_versions and detection == "digest" else None
+    interval = sitemap.change_log_interval_of(section)
+    if not version and interval is None and detection != "watermark":
+        return Narrowed()
     earlier = None if before is None or cause else remembered(StateRepository(context.store.state), before)
     whole = Known(surveyed_at=context.now, version=version or "")
     changed = _version_change(context, earlier, version) if version else ""
     if before is not None and earlier is not None and version and not changed:
         note = f"its table has not changed since {earlier.surveyed_at}; nothing is surveyed"
         narrowed = Narrowed(known=earlier, survey=PartialSurvey(context.source, before), note=note)
-    elif (interval := sitemap.change_log_interval_of(section)) is not None:
+    elif interval is not None:
         narrowed = _by_change_log(context, earlier, whole, interval, cause)
     elif detection == "watermark":
         narrowed = _by_watermark(context, earlier)
-    elif version:
-        narrowed = Narrowed(known=whole, note=f"every range is surveyed: {cause or changed}")
     else:
-        return Narrowed()
+        narrowed = Narrowed(known=whole, note=f"every range is surveyed: {cause or changed}")
     if narrowed.note:
         log.info("section %s: %s", section.name, narrowed.note)
     return narrowed
