@@ -114,7 +114,7 @@ class PostgreSQL(Dialect):
     identity_sql: ClassVar[str | None] = IDENTITY
 
     # By an index that leads with the column, PostgreSQL reads all rows in the index's order, at twice the cost of a scan
-    group_sql: ClassVar[str] = "CASE WHEN {0} IS NOT NULL THEN {0} END"
+    group_sql: ClassVar[str] = "COALESCE({0}, {0})"
     hash_version: ClassVar[str] = "hash-extended-chain/3"
     # Under the C collation: a nondeterministic one hashes ``Foo`` like ``foo``
     hash_sql: ClassVar[str] = TEXT_HASH.format(value="{}", seed="0")
