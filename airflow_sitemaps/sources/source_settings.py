@@ -11,16 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.protocol.url_template import Template
+from airflow_sitemaps.sources import user_texts
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS, Observed
-from airflow_sitemaps.sources.user_texts import (
-    TEMPLATE,
-    are_columns,
-    callers_folder,
-    found_file,
-    is_absent_or_text,
-    is_zone,
-    name_parts,
-)
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sources.change_log import ChangeLog
@@ -91,7 +83,7 @@ class SourceSettings(EntryColumns):
     _template: SourceSettings | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_folder", callers_folder())
+        object.__setattr__(self, "_folder", user_texts.callers_folder())
         self._check()
 
     # ------------------------------------------------------------ checks
@@ -107,14 +99,14 @@ class SourceSettings(EntryColumns):
         if (self.table is None) == (self.query is None):
             raise SourceConfigurationError(f"SqlSource({self.conn_id!r}): give one of table= and query=")
         for name in TEXTS:
-            if not (name == "lastmod" and self.observed) and not is_absent_or_text(getattr(self, name)):
+            if not (name == "lastmod" and self.observed) and not user_texts.is_absent_or_text(getattr(self, name)):
                 raise self._refusal(name, "give a text that is not empty, or omit it")
         for name in ("conn_id", "key", "page", "session", *TEXTS):
-            if name not in ("query", "where", "loc") and TEMPLATE.search(str(getattr(self, name) or "")):
+            if name not in ("query", "where", "loc") and user_texts.TEMPLATE.search(str(getattr(self, name) or "")):
                 raise self._refusal(name, "only query=, where= and parameters= are templates")
         for table in (self.table, self.materialize):
             if table is not None:
-                name_parts(table)
+                user_texts.name_parts(table)
         for name in ("page", "session"):
             if not isinstance(getattr(self, name), Collection):
                 raise self._refusal(name, "give a list of texts")
@@ -145,7 +137,7 @@ class SourceSettings(EntryColumns):
             raise SourceConfigurationError(
                 f"{self._argument('loc')} is a template over several columns: give key=, one or more columns that order the rows"
             )
-        if self.key is not None and not are_columns(self.key):
+        if self.key is not None and not user_texts.are_columns(self.key):
             raise self._refusal("key", "give one column, or several different ones")
 
     def _check_group(self) -> None:
@@ -159,7 +151,8 @@ class SourceSettings(EntryColumns):
 
     def _check_page(self) -> None:
         faults = {
-            "give a list of one or more different columns": isinstance(self.page, str) or not are_columns(self.page),
+            "give a list of one or more different columns": isinstance(self.page, str)
+            or not user_texts.are_columns(self.page),
             "Observed(…) names the columns that make the page. Omit page=": bool(self.observed),
             "give lastmod= too, the column of dates that is compared with these": self.lastmod is None,
             "leave out the column of lastmod=, which is compared with the others": self.lastmod in list(self.page),
@@ -187,7 +180,7 @@ class SourceSettings(EntryColumns):
                 raise self._refusal("lastmod_unit", "give 's', 'ms' or 'us'")
             if "lastmod" not in self.field_columns:
                 raise self._refusal("lastmod_unit", "give lastmod= too, a column or Observed(…, initial=…)")
-        if not is_zone(self.timezone):
+        if not user_texts.is_zone(self.timezone):
             raise self._refusal("timezone", "give an IANA name, like 'Europe/Berlin'")
 
     def _check_ceiling(self) -> None:
@@ -310,7 +303,7 @@ class SourceSettings(EntryColumns):
         """Return the query's SQL, read from its file if it names one."""
         if self.query is None or not self.is_path():
             return self.query
-        return found_file(self.query, self._folder, self._argument("query")).read_text(encoding="utf-8")
+        return user_texts.found_file(self.query, self._folder, self._argument("query")).read_text(encoding="utf-8")
 
     def is_path(self) -> bool:
         """Return whether ``query`` names a file: one line that ends in ``.sql``, which SQL itself never does."""

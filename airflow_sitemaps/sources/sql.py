@@ -15,19 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.protocol.url_template import Template
+from airflow_sitemaps.sources import user_texts
 from airflow_sitemaps.sources.columns import Observed
 from airflow_sitemaps.sources.source_settings import SourceSettings
-from airflow_sitemaps.sources.user_texts import (
-    NamePart,
-    callers_folder,
-    found_file,
-    name_parts,
-    nearest,
-    refuse_templates,
-    rendered_text,
-    run_name,
-    written_name,
-)
+from airflow_sitemaps.sources.user_texts import NamePart, found_file, name_parts, nearest, written_name
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import Source
@@ -109,7 +100,7 @@ class SqlSource(SourceSettings):
             raise SourceConfigurationError(
                 f"{where}: {min(given)}= cannot be given for a model, because the model names its table; omit it"
             )
-        table, columns = dbt_model(manifest, model, callers_folder())
+        table, columns = dbt_model(manifest, model, user_texts.callers_folder())
         source = cls(conn_id, table=table, **arguments)
         check_columns(columns, source, where)
         return source
@@ -148,7 +139,7 @@ class SqlSource(SourceSettings):
         if self._template is None:
             # A value of the table (``part``) is no template, whatever its text.
             written = {n: value for n, value in (self.parameters or {}).items() if not n.startswith("sitemap_")}
-            refuse_templates(self.query_text(), self.where, written)
+            user_texts.refuse_templates(self.query_text(), self.where, written)
         return opened(self, section)
 
     def at(self, state: str) -> SqlSource:
@@ -182,18 +173,18 @@ class SqlSource(SourceSettings):
         """
         text = self.query_text()
         parameters = {
-            name: rendered_text(render, f"parameters[{name!r}]", value) if isinstance(value, str) else value
+            name: user_texts.rendered_text(render, f"parameters[{name!r}]", value) if isinstance(value, str) else value
             for name, value in (self.parameters or {}).items()
         }
         query = f"query={self.query!r}" if self.is_path() else "query="
         rendering = copy.copy(self)
         values = {
-            "query": None if text is None else rendered_text(render, query, text),
-            "where": None if self.where is None else rendered_text(render, "where=", self.where),
+            "query": None if text is None else user_texts.rendered_text(render, query, text),
+            "where": None if self.where is None else user_texts.rendered_text(render, "where=", self.where),
             "parameters": parameters or None,
             "change_log": None if self.change_log is None else self.change_log.rendered(render),
-            "run": run_name(render, "{{ dag.dag_id }}/{{ run_id }}") if self.materialize else "",
-            "origin": run_name(render, "dag={{ dag.dag_id }} task={{ task.task_id }} run={{ run_id }}"),
+            "run": user_texts.run_name(render, "{{ dag.dag_id }}/{{ run_id }}") if self.materialize else "",
+            "origin": user_texts.run_name(render, "dag={{ dag.dag_id }} task={{ task.task_id }} run={{ run_id }}"),
             "_template": self._template or self,
         }
         for name, value in values.items():

@@ -13,17 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, Headers, ObjectInfo, ObjectStore, PutMode, Store, StoredObject, Update
-from airflow_sitemaps.stores.bucket import (
-    ARCHIVED,
-    BucketAddress,
-    BucketStore,
-    CloudFailure,
-    Connections,
-    Missing,
-    bare_etag,
-    calling,
-    plain_type,
-)
+from airflow_sitemaps.stores import bucket
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
@@ -52,7 +42,7 @@ NEXT_STEPS: Final = {
     "LeaseIdMissing": "Another program holds a lease on the blob: break the lease",
     "LeaseAlreadyPresent": "Another program holds a lease on the blob: break the lease",
     "BlobImmutableDueToPolicy": "A policy forbids changes of the blob: publish to a container without one",
-    "BlobArchived": ARCHIVED,
+    "BlobArchived": bucket.ARCHIVED,
     "SnapshotsPresent": "The blob has snapshots: delete them, or use the account's soft delete instead",
     "InvalidBlobType": "The blob is an append or page blob of another program: remove it",
     "FeatureVersionMismatch": "The client is older than the account's features: update azure-storage-blob",
@@ -61,7 +51,7 @@ NEXT_STEPS: Final = {
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AzureBlobStore(BucketStore):
+class AzureBlobStore(bucket.BucketStore):
     """A public prefix of a container that a CDN or web server serves, and a private one beside it.
 
     Promotions read each body and upload it to its public name: Azure's copies keep the headers of the source.
@@ -87,7 +77,7 @@ class AzureBlobStore(BucketStore):
                 client_of(None, address)  # raises: nothing names the account
 
     @staticmethod
-    def parsed(url: str, *, where: str) -> BucketAddress:
+    def parsed(url: str, *, where: str) -> bucket.BucketAddress:
         """Parse the address of an area.
 
         The host of the account is kept if the address has it: ``az://account.blob.core.windows.net/container/prefix/``.
@@ -106,7 +96,7 @@ class AzureBlobStore(BucketStore):
         container = rest.partition("/")[0]
         if not CONTAINER.fullmatch(container):
             raise ConfigurationError(f"{where}: {container!r} in {url!r} is not a valid name of a container")
-        return BucketAddress.parse(start + rest, start=start, where=where, name=CONTAINER)
+        return bucket.BucketAddress.parse(start + rest, start=start, where=where, name=CONTAINER)
 
     def open(self) -> Store:
         """Connect, with one client for each process and connection.
@@ -136,7 +126,7 @@ def open_area(url: str, conn_id: str | None) -> ObjectStore:
     return AzureObjects(service=client_of(conn_id, address), address=address)
 
 
-def client_of(conn_id: str | None, address: BucketAddress) -> Any:
+def client_of(conn_id: str | None, address: bucket.BucketAddress) -> Any:
     """Return this process's client of the address's account, by an Airflow connection or the machine's own identity."""
     host = address.start.removeprefix(SCHEME).rstrip("/")
     if conn_id is None:
@@ -169,8 +159,8 @@ def _connect_as_machine(host: str | None) -> Any:
     return BlobServiceClient(f"https://{host}", credential=DefaultAzureCredential())
 
 
-connections: Final = Connections("Azure Blob Storage", "airflow-sitemaps[azure]", _connect)
-_of_machine: Final = Connections("Azure Blob Storage", "airflow-sitemaps[azure]", _connect_as_machine)
+connections: Final = bucket.Connections("Azure Blob Storage", "airflow-sitemaps[azure]", _connect)
+_of_machine: Final = bucket.Connections("Azure Blob Storage", "airflow-sitemaps[azure]", _connect_as_machine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +168,7 @@ class AzureObjects:
     """One area of an Azure store, an ``ObjectStore``. Thread-safe. Each write of equal bytes has an etag of its own."""
 
     service: Any
-    address: BucketAddress
+    address: bucket.BucketAddress
     content_encoding: bool = False
 
     @property
@@ -191,14 +181,14 @@ class AzureObjects:
 
     def get(self, key: str) -> StoredObject | None:
         blob = self._blob(key)
-        with suppress(Missing), self._calling("GetBlob", key):
+        with suppress(bucket.Missing), self._calling("GetBlob", key):
             stream = blob.download_blob(decompress=False)
             return StoredObject(body=stream.readall(), info=_info(key, stream.properties))
         return None
 
     def head(self, key: str) -> ObjectInfo | None:
         blob = self._blob(key)
-        with suppress(Missing), self._calling("GetBlobProperties", key):
+        with suppress(bucket.Missing), self._calling("GetBlobProperties", key):
             return _info(key, blob.get_blob_properties())
         return None
 
@@ -211,7 +201,7 @@ class AzureObjects:
         blob = self._blob(key)
         with self._calling("PutBlob", key, mode):
             answer = blob.upload_blob(bytes(body), **request)
-        return bare_etag(answer["etag"])
+        return bucket.bare_etag(answer["etag"])
 
     def copy(
         self, source: ObjectStore, found: ObjectInfo, key: str, *, mode: PutMode, **headers: Unpack[Headers]
@@ -232,7 +222,7 @@ class AzureObjects:
     def delete(self, key: str, *, etag: str | None = None) -> None:
         """Delete an object, which need not exist. Azure checks the etag."""
         blob = self._blob(key)
-        with suppress(Missing), self._calling("DeleteBlob", key):
+        with suppress(bucket.Missing), self._calling("DeleteBlob", key):
             blob.delete_blob(**({} if etag is None else _only(etag)))
 
     def _blob(self, key: str) -> Any:
@@ -241,7 +231,7 @@ class AzureObjects:
     def _settings(self, key: str, headers: Headers) -> Any:
         from azure.storage.blob import ContentSettings
 
-        plain = plain_type(key) if self.content_encoding else None
+        plain = bucket.plain_type(key) if self.content_encoding else None
         return ContentSettings(
             content_type=plain or headers["content_type"],
             content_encoding="gzip" if plain else None,
@@ -257,10 +247,10 @@ class AzureObjects:
             {"DeleteBlob": (404, 412), "ListBlobs": ()}.get(operation, (404,)),
         )
         forget = partial(connections.forget, self.service)
-        return calling(call, BOUND, (AzureError,), _failure, mode=mode, forget=forget, missing=missing)
+        return bucket.calling(call, BOUND, (AzureError,), _failure, mode=mode, forget=forget, missing=missing)
 
 
-def _failure(call: str, e: Exception) -> CloudFailure:
+def _failure(call: str, e: Exception) -> bucket.CloudFailure:
     from azure.core.exceptions import ClientAuthenticationError
 
     code = getattr(e, "error_code", None)
@@ -270,7 +260,7 @@ def _failure(call: str, e: Exception) -> CloudFailure:
     advice = NEXT_STEPS.get(code, "")
     if not advice and status in (401, 403):
         advice = _ROLE
-    return CloudFailure(
+    return bucket.CloudFailure(
         call=call,
         text=str(getattr(e, "message", "") or e).partition("\n")[0],
         code=code,
@@ -293,7 +283,7 @@ def _info(key: str, properties: Any, *, with_metadata: bool = True) -> ObjectInf
     given = (properties.metadata or {}) if with_metadata else {}
     return ObjectInfo(
         key=key,
-        etag=bare_etag(properties.etag),
+        etag=bucket.bare_etag(properties.etag),
         byte_size=int(properties.size),
         metadata={name.lower().removeprefix("_").replace("_", "-"): value for name, value in given.items()},
         modified_at=properties.last_modified,

@@ -13,15 +13,7 @@ from urllib.parse import quote
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.bucket import (
-    BucketAddress,
-    BucketStore,
-    CloudFailure,
-    Connections,
-    Missing,
-    calling,
-    plain_type,
-)
+from airflow_sitemaps.stores import bucket
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 from airflow_sitemaps.waits import repeated
 
@@ -55,7 +47,7 @@ NEXT_STEPS: Final = {
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GCSStore(BucketStore):
+class GCSStore(bucket.BucketStore):
     """A public prefix of a bucket that a CDN or web server serves, and a private one beside it for manifests and plans.
 
     The other settings are those of every store: ``BucketStore`` and ``StoreSettings``.
@@ -70,7 +62,7 @@ class GCSStore(BucketStore):
 
     gcp_conn_id: str | None = "google_cloud_default"
 
-    parsed = staticmethod(partial(BucketAddress.parse, start="gs://"))
+    parsed = staticmethod(partial(bucket.BucketAddress.parse, start="gs://"))
 
     def __post_init__(self) -> None:
         self.conn_id = self.gcp_conn_id
@@ -127,7 +119,7 @@ def errors() -> tuple[type[Exception], ...]:
     return GoogleAPIError, GoogleAuthError, InvalidResponse, DataCorruption, RequestException
 
 
-clients: Final = Connections("Google Cloud Storage", "airflow-sitemaps[gcs]", _connect)
+clients: Final = bucket.Connections("Google Cloud Storage", "airflow-sitemaps[gcs]", _connect)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +130,7 @@ class GCSObjects:
     """
 
     client: Any
-    address: BucketAddress
+    address: bucket.BucketAddress
     content_encoding: bool = False
 
     @property
@@ -162,18 +154,18 @@ class GCSObjects:
         try:
             with self._calling("objects.get", key):
                 blob.reload(**limits())
-        except Missing:
+        except bucket.Missing:
             return None
         try:
             with self._calling("objects.get", key):
                 body = blob.download_as_bytes(raw_download=True, if_generation_match=blob.generation, **limits())
-        except Missing as e:
+        except bucket.Missing as e:
             raise _Replaced(self.url(key)) from e
         return StoredObject(info=_info(key, blob, metadata=blob.metadata), body=body)
 
     def head(self, key: str) -> ObjectInfo | None:
         blob = self.blob(key)
-        with suppress(Missing), self._calling("objects.get", key):
+        with suppress(bucket.Missing), self._calling("objects.get", key):
             blob.reload(**limits())
             return _info(key, blob, metadata=blob.metadata)
         return None
@@ -237,14 +229,14 @@ class GCSObjects:
         """Delete an object, which need not exist. Google checks the generation."""
         blob = self.blob(key)
         condition = None if etag is None else _generation(etag)
-        with suppress(Missing), self._calling("objects.delete", key):
+        with suppress(bucket.Missing), self._calling("objects.delete", key):
             blob.delete(if_generation_match=condition, **limits())
 
     def blob(self, key: str, headers: Headers | None = None) -> Any:
         """Return the client's object of a key, with the headers that it is going to have."""
         blob = self.client.bucket(self.address.bucket).blob(self.address.key(key))
         if headers is not None:
-            plain = plain_type(key) if self.content_encoding else None
+            plain = bucket.plain_type(key) if self.content_encoding else None
             blob.metadata = checked_metadata(headers["metadata"])
             blob.content_type = plain or headers["content_type"]
             blob.content_encoding = "gzip" if plain else None
@@ -255,14 +247,16 @@ class GCSObjects:
         """Translate a call's errors; ``mode`` is the condition of a write. Missing: no object of the generation."""
         call, is_copy = f"{operation} {self.url(key)}", operation == "objects.rewrite"
         forget, missing = partial(clients.forget, self.client), () if operation == "objects.list" else (404, 412)
-        return calling(call, BOUND, errors(), _failure, mode=mode, forget=forget, is_copy=is_copy, missing=missing)
+        return bucket.calling(
+            call, BOUND, errors(), _failure, mode=mode, forget=forget, is_copy=is_copy, missing=missing
+        )
 
 
 class _Replaced(Exception):  # noqa: N818 - an answer, not an error
     """The object was replaced between two requests."""
 
 
-def _failure(call: str, e: Exception) -> CloudFailure:
+def _failure(call: str, e: Exception) -> bucket.CloudFailure:
     from google.api_core.exceptions import GoogleAPICallError
     from google.auth.exceptions import DefaultCredentialsError, RefreshError
 
@@ -270,7 +264,7 @@ def _failure(call: str, e: Exception) -> CloudFailure:
     if isinstance(cause, Exception) and not isinstance(e, GoogleAPICallError):  # retries came to their end
         e = cause
     if not isinstance(e, GoogleAPICallError):
-        return CloudFailure(
+        return bucket.CloudFailure(
             call=call,
             text=f"{type(e).__name__}: {e}",
             lacks_credentials=isinstance(e, DefaultCredentialsError),
@@ -286,7 +280,7 @@ def _failure(call: str, e: Exception) -> CloudFailure:
         advice = NEXT_STEPS["authError"]
     elif status == 403:
         advice = advice or _ROLE
-    return CloudFailure(call=call, text=text, code=code, status=status, advice=advice)
+    return bucket.CloudFailure(call=call, text=text, code=code, status=status, advice=advice)
 
 
 def _causes(response: Any) -> list[Any]:

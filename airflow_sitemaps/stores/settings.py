@@ -9,18 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from airflow_sitemaps import setting_checks
+from airflow_sitemaps import ports, setting_checks
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.ports import (
-    INDEX_CACHE_CONTROL,
-    SHARD_CACHE_CONTROL,
-    ObjectInfo,
-    ObjectStore,
-    Purge,
-    PutOutcomeError,
-    Store,
-    is_revalidated,
-)
 from airflow_sitemaps.protocol.loc import normalise
 
 MAX_KEY_BYTES: Final = 1024
@@ -52,9 +42,9 @@ class StoreSettings:
 
     base_url: str
     index_name: str = "sitemap.xml"
-    cache_control: str = INDEX_CACHE_CONTROL
-    shard_cache_control: str = SHARD_CACHE_CONTROL
-    purge: Purge | None = None
+    cache_control: str = ports.INDEX_CACHE_CONTROL
+    shard_cache_control: str = ports.SHARD_CACHE_CONTROL
+    purge: ports.Purge | None = None
     single_writer: bool = False
 
     def __post_init__(self) -> None:
@@ -80,11 +70,11 @@ class StoreSettings:
                 )
         if self.purge is not None and (isinstance(self.purge, type) or not callable(self.purge)):
             raise ConfigurationError(f"{where}: purge={self.purge!r}; give a function that takes a list of addresses")
-        if self.purge is None and not is_revalidated(self.shard_cache_control):
+        if self.purge is None and not ports.is_revalidated(self.shard_cache_control):
             raise ConfigurationError(
                 f"{where}: with shard_cache_control={self.shard_cache_control!r} a cache may answer with an old shard after "
                 "the index has changed, and crawlers may never see its new URLs. Leave the default "
-                f"{SHARD_CACHE_CONTROL!r}, or give a purge= hook that removes changed shards from the cache before the "
+                f"{ports.SHARD_CACHE_CONTROL!r}, or give a purge= hook that removes changed shards from the cache before the "
                 "index is uploaded"
             )
 
@@ -98,16 +88,16 @@ class StoreSettings:
 
     def _opened(
         self,
-        public: ObjectStore,
-        state: ObjectStore,
+        public: ports.ObjectStore,
+        state: ports.ObjectStore,
         *,
         enforces_conditions: bool | None = None,
         copies: bool | None = False,
         records_etags: bool = False,
         dataset_url: str = "",
-    ) -> Store:
+    ) -> ports.Store:
         encoding = "; gzip" if getattr(self, "content_encoding", False) else ""
-        return Store(
+        return ports.Store(
             public=public,
             state=state,
             base_url=self.base_url,
@@ -124,7 +114,7 @@ class StoreSettings:
         )
 
 
-def read_source(source: ObjectStore, info: ObjectInfo) -> bytes:
+def read_source(source: ports.ObjectStore, info: ports.ObjectInfo) -> bytes:
     """Read an object that must not have changed, for a copy through this process.
 
     Raises:
@@ -133,7 +123,9 @@ def read_source(source: ObjectStore, info: ObjectInfo) -> bytes:
     there = source.get(info.key)
     if there is None or there.info.etag != info.etag:
         now = "there is no object" if there is None else f"the object has etag {there.info.etag}"
-        raise PutOutcomeError(f"copy of {source.url(info.key)}: {now}; expected was etag {info.etag}", definite=True)
+        raise ports.PutOutcomeError(
+            f"copy of {source.url(info.key)}: {now}; expected was etag {info.etag}", definite=True
+        )
     return there.body
 
 

@@ -367,8 +367,8 @@ def test_a_full_disk_of_the_state_folder_is_named(
                 (small_disk / str(number)).touch()
 
     if part == "metadata":
-        real = objects.version
-        monkeypatch.setattr(objects, "version", lambda status: fill() or real(status))
+        real = objects.files.version
+        monkeypatch.setattr(objects.files, "version", lambda status: fill() or real(status))
     else:
         fill() if part == "half" else fill_inodes()
     with pytest.raises(StoreError, match=rf"write .* no room .* system of {small_disk}/state/{BOOKS}/"):
@@ -500,7 +500,7 @@ def test_a_crash_before_the_name_is_given_leaves_the_old_file_with_its_metadata(
     def die(*_: object, **__: object) -> None:
         raise Died
 
-    monkeypatch.setattr(objects, "give_name", die)
+    monkeypatch.setattr(objects.files, "give_name", die)
     with suppress(Died):
         put(public, "k", b"new", Update(etag), "new")
     monkeypatch.undo()
@@ -659,8 +659,8 @@ def rotten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a disk change a byte without any trace in the file's status."""
     status = path.stat()
     damage(path)
-    real = objects.version
-    monkeypatch.setattr(objects, "version", lambda s: real(status) if s.st_ino == status.st_ino else real(s))
+    real = objects.files.version
+    monkeypatch.setattr(objects.files, "version", lambda s: real(status) if s.st_ino == status.st_ino else real(s))
 
 
 def test_a_byte_that_a_disk_changed_is_seen_within_a_day_and_by_every_read(
@@ -694,8 +694,8 @@ def test_a_file_is_not_read_again_for_a_new_mode_or_a_day(
     area = config.open().public
     etag = put(area, "a.xml.gz", b"whole")
     reads: list[int] = []
-    real = objects.content_etag
-    monkeypatch.setattr(objects, "content_etag", lambda handle: reads.append(handle) or real(handle))
+    real = objects.files.content_etag
+    monkeypatch.setattr(objects.files, "content_etag", lambda handle: reads.append(handle) or real(handle))
     assert area.head("a.xml.gz")
     assert not reads
     (tmp_path / "maps" / "a.xml.gz").chmod(0o600)

@@ -248,7 +248,7 @@ def test_foreign_files_are_neither_listed_nor_read(tmp_path: Path, monkeypatch: 
     def read(path: Path) -> int:
         raise AssertionError(f"{path} is read")
 
-    monkeypatch.setattr(objects, "open_regular", read)
+    monkeypatch.setattr(objects.files, "open_regular", read)
     assert [info.key for info in public.list()] == ["de/products-00001.xml.gz", "foreign.xml", "video.xml"]
 
 
@@ -450,13 +450,13 @@ def test_scratch_files_are_written_in_the_targets_folder(tmp_path: Path, monkeyp
     """So that they take its group and file system."""
     public = LocalStore(tmp_path / "maps", base_url=BASE).open().public
     scratches = []
-    real = objects.give_name
+    real = objects.files.give_name
 
     def record(scratch: Path, path: Path, *, create: bool, claim: Path) -> None:
         scratches.append(scratch)
         real(scratch, path, create=create, claim=claim)
 
-    monkeypatch.setattr(objects, "give_name", record)
+    monkeypatch.setattr(objects.files, "give_name", record)
     put(public, "de/k.xml")
     assert [scratch.parent for scratch in scratches] == [tmp_path / "maps" / "de"]
     assert [path.name for path in (tmp_path / "maps" / "de").iterdir()] == ["k.xml"]

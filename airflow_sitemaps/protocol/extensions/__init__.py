@@ -7,27 +7,14 @@ from functools import partial
 from typing import Any, Final
 
 from airflow_sitemaps.protocol import RowContext
-from airflow_sitemaps.protocol.extensions.fields import (
-    Addresses,
-    FieldProblems,
-    FieldReader,
-    JsonFault,
-    check_depth,
-    parse,
-    shown,
-)
-from airflow_sitemaps.protocol.extensions.languages import (
-    is_dropped,
-    quick_alternates,
-    render_alternates,
-    render_articles,
-)
+from airflow_sitemaps.protocol.extensions import fields, languages
+from airflow_sitemaps.protocol.extensions.fields import Addresses, FieldProblems, FieldReader, JsonFault
 from airflow_sitemaps.protocol.extensions.media import MAX_TITLE, quick_images, render_images, render_video
 from airflow_sitemaps.protocol.markup import NAMESPACES
 from airflow_sitemaps.protocol.rules import Tally, Verdict, sample_text
 
 RULE_OF: Final = {"images": "image", "videos": "video", "news": "news", "alternates": "alternate"}
-_QUICK: Final = {"images": quick_images, "alternates": quick_alternates}
+_QUICK: Final = {"images": quick_images, "alternates": languages.quick_alternates}
 
 Sampler = Callable[[str], str]
 """Returns the sample of a row, given the description of a fault."""
@@ -51,7 +38,7 @@ def fragment(
     """
     settle = partial(_settle, context=context, tally=tally, sample=sample or partial(sample_text, loc=where))
     try:
-        value = parse(record_json) if record_json else None
+        value = fields.parse(record_json) if record_json else None
         if value in (None, "", [], {}):
             return ""
         listed = value if isinstance(value, list) else [value]
@@ -59,7 +46,7 @@ def fragment(
             listed = _members(value, context, settle)
         if kind in _QUICK and (quick := _QUICK[kind](listed)):
             return quick
-        check_depth(listed)
+        fields.check_depth(listed)
     except JsonFault as fault:
         settle("extension-json", [f"{kind}: {fault}: {record_json[:80]!r}"])
         return ""
@@ -91,7 +78,7 @@ def _members(value: dict[str, Any], context: RowContext, settle: Callable[[str, 
         settle("alternate", [fault])
     given = [member.get("href") if isinstance(member, dict) else None for member in group]
     hrefs = [href if isinstance(href, str) else None for href in given]
-    dropped = {href for href in hrefs if href is not None and is_dropped(href, context)}
+    dropped = {href for href in hrefs if href is not None and languages.is_dropped(href, context)}
     if not dropped:
         return group
     settle("alternate-dropped", [f"{href} is not listed" for href in sorted(dropped)])
@@ -112,13 +99,13 @@ def _render(kind: str, given: list[Any], notes: FieldProblems, addresses: Addres
         elif isinstance(values, str) and kind == "images":
             records.append(FieldReader(name, {"loc": values}, notes, addresses, write_ignored))
         else:
-            notes.faults.append(f"{name} left out: it is {shown(values)}, not an object")
+            notes.faults.append(f"{name} left out: it is {fields.shown(values)}, not an object")
     if kind == "images":
         return render_images(records, notes)
     if kind == "videos":
         max_title = None if rulebook["video-title"] is Verdict.KEEP else MAX_TITLE
         return "".join(render_video(record, page, max_title) for record in records)
-    return render_articles(records, notes) if kind == "news" else render_alternates(records)
+    return languages.render_articles(records, notes) if kind == "news" else languages.render_alternates(records)
 
 
 def _settle(rule: str, faults: list[str], *, context: RowContext, tally: Tally, sample: Sampler) -> None:

@@ -10,15 +10,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from airflow_sitemaps.protocol import RowContext
-from airflow_sitemaps.protocol.extensions.fields import (
-    FieldProblems,
-    FieldReader,
-    JsonFault,
-    Unusable,
-    check_depth,
-    parse,
-    shown,
-)
+from airflow_sitemaps.protocol.extensions import fields
+from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader, JsonFault, Unusable
 from airflow_sitemaps.protocol.loc import CLEAN, LONGEST_CLEAN, is_clean, read_loc
 from airflow_sitemaps.protocol.markup import attribute, attributes, element, escape
 from airflow_sitemaps.protocol.rules import Verdict
@@ -157,12 +150,12 @@ def is_dropped(loc: str, context: RowContext) -> bool:
 def _link(record: FieldReader, seen: set[tuple[str, str]]) -> str:
     try:
         if record.raw("rel") not in (None, "alternate"):
-            raise record.unusable(f"its rel is {shown(record.values['rel'])}, not 'alternate'")
+            raise record.unusable(f"its rel is {fields.shown(record.values['rel'])}, not 'alternate'")
         media, language = record.plain("media"), _language(record)
         if language is None and media is None:
             raise record.unusable("it has neither hreflang nor media")
         if media is not None and not _MEDIA.fullmatch(media):
-            raise record.unusable(f"its media {shown(media)} is no list of media with commas between them")
+            raise record.unusable(f"its media {fields.shown(media)} is no list of media with commas between them")
         href = record.required("href", record.url("href", is_page=True))
         key = ((language or "").lower(), media or "")
         if key in seen:
@@ -183,9 +176,9 @@ def _language(record: FieldReader) -> str | None:
         code = X_DEFAULT
     fault = hreflang_fault(code)
     if fault:
-        raise record.unusable(f"hreflang {shown(given)} {fault}")
+        raise record.unusable(f"hreflang {fields.shown(given)} {fault}")
     if code.lower() != given.lower():
-        record.fault("hreflang", f"{shown(given)} is written as {code!r}")
+        record.fault("hreflang", f"{fields.shown(given)} is written as {code!r}")
     return code
 
 
@@ -220,8 +213,8 @@ def render_articles(records: Sequence[FieldReader], notes: FieldProblems) -> str
 def publication_date(record_json: str) -> str | None:
     """Return the ``publication_date`` in the JSON of a ``news`` column, or None. It is to be parsed as a lastmod."""
     try:
-        value = parse(record_json)
-        check_depth(value)
+        value = fields.parse(record_json)
+        fields.check_depth(value)
     except JsonFault:
         return None
     records = value if isinstance(value, list) else [value]

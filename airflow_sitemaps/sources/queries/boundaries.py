@@ -16,15 +16,8 @@ from airflow_sitemaps.shards.ranges import Key, KeyRange
 from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Column, Kind
 from airflow_sitemaps.sources.dialects.value_sql import ascending
 from airflow_sitemaps.sources.driver import Binds
-from airflow_sitemaps.sources.queries.key_spans import (
-    GAP,
-    LISTED_BYTES,
-    SPANS_AT_MOST,
-    KeySpan,
-    condition,
-    nested_case,
-    spans,
-)
+from airflow_sitemaps.sources.queries import key_spans
+from airflow_sitemaps.sources.queries.key_spans import KeySpan, condition, nested_case
 from airflow_sitemaps.sources.row_values import number_of
 
 if TYPE_CHECKING:
@@ -109,7 +102,7 @@ def _overlapping(context: QueryContext, keys: Sequence[Key]) -> list[Sequence[Ke
     dialect = context.dialect
     at_once = dialect.rank_at_once(context.mapping.key)
     if at_once is None and dialect.lists_keys:
-        largest = max(sum(len(str(part).encode()) + LISTED_BYTES for part in key) for key in keys)
+        largest = max(sum(len(str(part).encode()) + key_spans.LISTED_BYTES for part in key) for key in keys)
         at_once = max(2, dialect.max_statement_bytes // largest)
     if at_once is None or len(keys) <= at_once:
         return [keys]
@@ -293,7 +286,7 @@ Rows = Callable[[Binds], tuple[str, str]]
 def places_of(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange], rows: Rows) -> list[int]:
     """Return the positions of the ranges that hold at least one of the rows, in ascending order."""
     positions: set[int] = set()
-    for span in spans(ranges, at_most=SPANS_AT_MOST) if ranges else ():
+    for span in key_spans.spans(ranges, at_most=key_spans.SPANS_AT_MOST) if ranges else ():
         quick = _buckets(context, connection, span, rows, whole=True)
         if quick is not None:
             positions |= {span.places[bucket] for bucket in quick}
@@ -301,7 +294,7 @@ def places_of(context: QueryContext, connection: sa.Connection, ranges: Sequence
         for part in span.split(context.dialect):
             buckets = _buckets(context, connection, part, rows, whole=False) or ()
             positions |= {part.places[bucket] for bucket in buckets}
-    return sorted(positions - {GAP})
+    return sorted(positions - {key_spans.GAP})
 
 
 def _buckets(

@@ -16,15 +16,8 @@ from airflow_sitemaps.shards.ranges import EMPTY, NEWEST_CHARACTERS, Digest, Key
 from airflow_sitemaps.sources.columns import TIMES, Column, Kind, Output
 from airflow_sitemaps.sources.dialects.value_sql import ascending, select_list
 from airflow_sitemaps.sources.driver import Binds, Statement, guarded
-from airflow_sitemaps.sources.queries.key_spans import (
-    GAP,
-    SPANS_AT_MOST,
-    KeySpan,
-    nested_case,
-    span_condition,
-    spans,
-    spans_with_gaps,
-)  # fmt: skip
+from airflow_sitemaps.sources.queries import key_spans
+from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, span_condition
 from airflow_sitemaps.sources.row_values import array_of, batches_of, newest_text
 
 if TYPE_CHECKING:
@@ -65,11 +58,11 @@ def _runs(context: QueryContext, ranges: Sequence[KeyRange]) -> list[KeySpan]:
     A condition names at most ``RANGES_AT_ONCE`` ranges. With an index on the key, more ranges become several statements
     that read only their rows, not one scan of everything between the first range and the last.
     """
-    at_most = 1 if context.dialect.joins_ranges else SPANS_AT_MOST
-    separate = spans(ranges) if ranges else []
+    at_most = 1 if context.dialect.joins_ranges else key_spans.SPANS_AT_MOST
+    separate = key_spans.spans(ranges) if ranges else []
     if len(separate) <= at_most:
         return separate
-    return spans_with_gaps(ranges) if context.indexed else spans(ranges, at_most=at_most)
+    return key_spans.spans_with_gaps(ranges) if context.indexed else key_spans.spans(ranges, at_most=at_most)
 
 
 # ---------------------------------------------------------------- in the database
@@ -102,7 +95,7 @@ def _sums(
             binds = context.relation.binds()
             rows = _quick_rows(context, part, measures, binds)
             if rows is None:
-                bucket = nested_case(context.dialect, context.mapping.key, part.cuts, binds)
+                bucket = key_spans.nested_case(context.dialect, context.mapping.key, part.cuts, binds)
                 rows = _bucket_rows(context, part, bucket, measures, binds)
             yield before, _grouped(context, rows, measures, binds, values)
         before += len(part.cuts) + 1

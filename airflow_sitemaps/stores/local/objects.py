@@ -15,25 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.local.files import (
-    NOT_A_FILE,
-    SCRATCH,
-    Sidecar,
-    Sidecars,
-    content_etag,
-    etag_of,
-    give_name,
-    identity,
-    is_claimed,
-    is_same_file,
-    key_hash,
-    open_regular,
-    read_attribute,
-    regular_status,
-    scratch_file,
-    version,
-    write_attribute,
-)
+from airflow_sitemaps.stores.local import files
+from airflow_sitemaps.stores.local.files import NOT_A_FILE, SCRATCH, Sidecar, Sidecars, key_hash, regular_status
 from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, explained, make_folders
 from airflow_sitemaps.stores.settings import checked_key, checked_metadata, checked_prefix, is_key, read_source
 
@@ -86,43 +69,43 @@ class LocalObjects:
     def _read(self, key: str, path: Path, *, keep: bool) -> StoredObject | None:
         """Read a file (``keep``: with its bytes), again while other processes replace it, and record its etag."""
         for _ in range(REREADS):
-            handle = open_regular(path)
+            handle = files.open_regular(path)
             if handle is None:
                 return None
             with os.fdopen(handle, "rb") as f:
                 before = os.fstat(handle)
                 body = f.read() if keep else b""
-                etag = etag_of(body) if keep else content_etag(handle)
+                etag = files.etag_of(body) if keep else files.content_etag(handle)
                 status = os.fstat(handle)
                 info = self._info(key, status, etag, handle)
             if status.st_size == 0 and self._is_claimed(key, path, status):
                 return None
-            if info.metadata or is_same_file(path, status):
+            if info.metadata or files.is_same_file(path, status):
                 self._record(key, etag, before)
                 return StoredObject(info=info, body=body)
         raise StoreError(f"read {path}: other processes keep replacing it; run again")
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
         """Write an object. The web server sets the headers ``content_type`` and ``cache_control``, not this store."""
-        return self._put(key, body, etag_of(body), mode, checked_metadata(headers["metadata"]))
+        return self._put(key, body, files.etag_of(body), mode, checked_metadata(headers["metadata"]))
 
     def _put(self, key: str, body: bytes, etag: str, mode: PutMode, checked: dict[str, str]) -> str:
         path = self._path(key)
 
         def attach(handle: int) -> None:
             if self.area == "public":
-                write_attribute(handle, etag, checked)
+                files.write_attribute(handle, etag, checked)
 
         with explained("write", path, len(body)), self._lock(key):
             self._check_condition(key, mode)
             try:
-                with scratch_file(path, body, self.books / "half", self.permissions, attach) as scratch:
+                with files.scratch_file(path, body, self.books / "half", self.permissions, attach) as scratch:
                     status = scratch.stat()
                     with explained("write", self._sidecars.folder / key_hash(key)):
-                        self._sidecars.write(key, Sidecar(etag=etag, metadata=checked, stat=version(status)))
-                    give_name(scratch, path, create=isinstance(mode, Create), claim=self._claim(key))
+                        self._sidecars.write(key, Sidecar(etag=etag, metadata=checked, stat=files.version(status)))
+                    files.give_name(scratch, path, create=isinstance(mode, Create), claim=self._claim(key))
                 placed = regular_status(path)
-                if placed is not None and identity(placed) == identity(status):
+                if placed is not None and files.identity(placed) == files.identity(status):
                     self._record(key, etag, placed)  # the new name has changed the file's ctime
             finally:
                 there = self.head(key)
@@ -134,7 +117,8 @@ class LocalObjects:
     ) -> str:
         """Copy an object under a condition, and return the etag of the copy."""
         body = read_source(source, found)
-        etag = found.etag if isinstance(source, LocalObjects) else etag_of(body)  # reading a local file has hashed it
+        # Reading a local file has hashed it.
+        etag = found.etag if isinstance(source, LocalObjects) else files.etag_of(body)
         return self._put(key, body, etag, mode, checked_metadata(headers["metadata"]))
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
@@ -175,8 +159,8 @@ class LocalObjects:
         """Return whether a file is only a claim of its name. An empty object has a sidecar."""
         return (
             status.st_size == 0
-            and all(sidecar.stat[:3] != identity(status) for sidecar in self._sidecars.of(key))
-            and is_claimed(path, self._claim(key))
+            and all(sidecar.stat[:3] != files.identity(status) for sidecar in self._sidecars.of(key))
+            and files.is_claimed(path, self._claim(key))
         )
 
     def _path(self, key: str) -> Path:
@@ -234,7 +218,7 @@ class LocalObjects:
     def _recorded(self, key: str, status: os.stat_result) -> ObjectInfo | None:
         """Return the info of a file from its sidecar, if the file has not changed since."""
         for sidecar in self._sidecars.of(key):
-            if sidecar.stat == version(status) and not (sidecar.is_due and self.area == "public"):
+            if sidecar.stat == files.version(status) and not (sidecar.is_due and self.area == "public"):
                 return _object_info(key, sidecar.etag, status, sidecar.metadata)
         return None
 
@@ -242,16 +226,16 @@ class LocalObjects:
         """Record the etag of bytes read after ``status`` (a later change has another ctime); remove others of it."""
         with suppress(OSError):  # this user may only read
             for sidecar in self._sidecars.of(key):
-                if sidecar.etag == etag and (sidecar.is_due or sidecar.stat != version(status)):
-                    self._sidecars.write(key, replace(sidecar, stat=version(status)), durable=False)
-                elif sidecar.etag != etag and sidecar.stat == version(status):
+                if sidecar.etag == etag and (sidecar.is_due or sidecar.stat != files.version(status)):
+                    self._sidecars.write(key, replace(sidecar, stat=files.version(status)), durable=False)
+                elif sidecar.etag != etag and sidecar.stat == files.version(status):
                     self._sidecars.remove(key, sidecar.etag)
 
     def _info(self, key: str, status: os.stat_result, etag: str, handle: int) -> ObjectInfo:
         """Return the info of an open file whose content has been read."""
         metadata = next((s.metadata for s in self._sidecars.of(key) if s.etag == etag), None)
         if metadata is None:
-            metadata = read_attribute(handle, etag) if self.area == "public" else {}
+            metadata = files.read_attribute(handle, etag) if self.area == "public" else {}
         return _object_info(key, etag, status, metadata)
 
     def _listed(self, key: str, is_recorded: bool) -> ObjectInfo | None:
@@ -267,15 +251,15 @@ class LocalObjects:
                     return info
                 with suppress(ConfigurationError):  # another user replaced it and lets no one read it
                     return self.head(key)
-        return _object_info(key, "unread-{}-{}-{}".format(*identity(status)), status, {})
+        return _object_info(key, "unread-{}-{}-{}".format(*files.identity(status)), status, {})
 
     def _keys(self, prefix: str, recorded: frozenset[str]) -> Iterator[str]:
         """Yield every name below the root that is a key and, in the public area, could be the name of a sitemap."""
-        for folder, folders, files in os.walk(self.root / prefix.rpartition("/")[0], onerror=self._unlisted):
+        for folder, folders, names in os.walk(self.root / prefix.rpartition("/")[0], onerror=self._unlisted):
             if Path(folder) == self.books.parent and self.books.name in folders:
                 folders.remove(self.books.name)
             above = Path(folder).relative_to(self.root).as_posix()
-            for name in files:
+            for name in names:
                 key = name if above == "." else f"{above}/{name}"
                 if not name.startswith(SCRATCH) and is_key(key) and self._is_listed(key, recorded):
                     yield key
