@@ -92,11 +92,7 @@ class IndexEntry:
 
 
 def render_index(entries: Sequence[IndexEntry], *, stylesheet: str | None = None, limits: Limits = CURRENT) -> bytes:
-    """Return the bytes of an index. Its ``lastmod`` values are in UTC, to the second.
-
-    Raises:
-        RefusedError: The index has more entries, or more bytes, than the limits allow.
-    """
+    """Return the bytes of an index. Raises RefusedError if it has more entries, or more bytes, than the limits allow."""
     advice = f"{limits.name} profile); make the shards larger, or write one index per section (index='per_section')"
     if len(entries) > limits.max_sitemaps:
         raise RefusedError(f"sitemapindex: {len(entries):,} sitemaps (limit {limits.max_sitemaps:,}, {advice}")

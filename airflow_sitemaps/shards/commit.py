@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], facts: CommitFacts) -> Manifest:
     """Compute the manifest that results from publishing a plan, without its extra files and indexes.
 
-    Raises:
-        ConflictError: Another run changed a section of the plan after it was made.
-        IncompleteError: A batch has no receipt.
+    Raises ConflictError if another run changed a section of the plan after it was made, IncompleteError without a receipt.
     """
     check_current(old, plan, facts)
     staged = _gather(plan, receipts)
@@ -73,12 +71,8 @@ def complete(
 ) -> Manifest:
     """Add the departed files and a history note to a manifest with extra files and indexes.
 
-    Args:
-        action: What the run does, such as ``build`` or ``rollback``.
-        losses: Why rows of the sections are not listed, for the error. Default: not known.
-
-    Raises:
-        RefusedError: The sitemap would have no URL.
+    ``action`` is what the run does, such as ``build`` or ``rollback``. Raises RefusedError if the sitemap would have no URL,
+    with the ``losses``: why rows of the sections are not listed.
     """
     if not any(True for section in manifest.sections.values() for _ in section.files()):
         raise RefusedError(

@@ -39,12 +39,8 @@ def next_section(
 ) -> SectionManifest:
     """Compute the state of a section after its plan, or return ``old`` if nothing changed.
 
-    Args:
-        staged: The staged shards of each range that was written, by the range's position in the plan.
-
-    Raises:
-        IncompleteError: A range was to be written and has no staged shard.
-        StoreContentError: The planned ranges do not cover every key exactly once.
+    ``staged`` has the shards of each written range, by the range's position in the plan. Raises IncompleteError if a range
+    has none, StoreContentError if the planned ranges do not cover every key exactly once.
     """
     builder = ShardBuilder(old, plan, facts, generation, serial)
     shards = tuple(

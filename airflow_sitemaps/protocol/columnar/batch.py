@@ -45,10 +45,7 @@ _ENTRY_OVERHEAD: Final = 1_000
 def clean(batch: pa.RecordBatch, context: RowContext, tally: Tally) -> Cleaned:
     """Validate and normalise the rows of a batch. Each faulty row or field is counted and handled as the rulebook says.
 
-    ``ports.Source.read`` defines the columns.
-
-    Raises:
-        RuleError: A rule set to ``fail`` is broken.
+    ``ports.Source.read`` defines the columns. Raises RuleError if a rule set to ``fail`` is broken.
     """
     work = _Work(batch)
     locs = clean_locs(batch.column("loc"), context, tally, RowKeys(keys=work.keys))
@@ -220,8 +217,7 @@ def expired_articles(
 ) -> tuple[pa.BooleanArray | None, datetime | None]:
     """Count articles older than two days, by their publication date or else their lastmod.
 
-    Returns:
-        A mask of rows to omit, or None for no row; and the time at which the next article will be too old, if any will be.
+    Return a mask of rows to omit, or None for no row; and the time at which the next article is too old, if any will be.
     """
     assert rows.locs is not None
     length = len(rows.locs)

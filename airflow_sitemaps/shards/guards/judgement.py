@@ -41,9 +41,7 @@ UNREAD: Final = 3
 class SectionChange:
     """What both judgements of a section's change need.
 
-    Attributes:
-        young: Counts the published articles that are not past their age; None if a file is missing. Default: None, the
-            section holds no news.
+    ``young`` counts the published articles that are not past their age (None: a file is missing), in a section of news.
     """
 
     name: str
@@ -162,11 +160,8 @@ def check_size(
 ) -> tuple[Refusal, ...]:
     """Return refusals because of the number of rows or URLs (``what``) that a section would have.
 
-    Args:
-        before: The number as last committed. None if the section was never committed.
-        peak: The greatest number of the last seven days.
-        least: The smallest number of the last seven days. Default: 0, not known.
-        moved: Number of rows that move to new sections, which is no loss. Default: 0.
+    ``before`` is the number as last committed, None if the section never was. ``peak`` and ``least`` are the greatest and the
+    smallest number of the last seven days (0: not known). ``moved`` rows move to new sections, which is no loss.
     """
     if now == 0 and not moved:
         published = "none were ever published" if before is None else f"{before:,} are published"
@@ -276,11 +271,8 @@ def check_total(
 ) -> tuple[Refusal, ...]:
     """Return refusals of the sections that shrink, if all sections together lose more than ``max_shrink_total``.
 
-    The earlier number is the greatest of the last generation and of each of the last seven days.
-
-    Args:
-        before: The published sections to judge, whose own guards refuse nothing.
-        after: Number of rows or URLs that the run would publish of each, with expired ones.
+    The earlier number is the greatest of the last generation and of each of the last seven days. ``before`` are the sections
+    whose own guards refuse nothing; ``after`` is what the run would publish of each, with expired rows or URLs.
     """
     sizes = {name: size_of(section) for name, section in before.items()}
     highest = max(sum(sizes.values()), *_totals(list(before.values()), now), 0)

@@ -19,8 +19,7 @@ FREQUENT: Final = 3
 class RowLosses:
     """Rows of a section that are not listed: ``dropped`` for a fault, ``expired`` for their age. Both are by rule.
 
-    Attributes:
-        rows: Rows of the section, or those of them that were read.
+    ``rows`` are those of the section, or those of them that were read.
     """
 
     rows: int

@@ -94,11 +94,8 @@ Bucket = tuple[int, KeyRange]
 class _PackedReader:
     """Reads the buckets of a span packed, and those with an open end, or too many rows, by another reader.
 
-    Attributes:
-        context: The source.
-        packed: Yields the rows of a packed statement.
-        plain: Reads a span by rows or Arrow batches.
-        mark: Marks the state of the transaction before a packed statement, to which ``undo`` returns after a failure.
+    ``packed`` yields the rows of a packed statement, ``plain`` reads a span by rows or Arrow batches. ``mark`` marks the state
+    of the transaction before a packed statement, to which ``undo`` returns after a failure.
     """
 
     context: QueryContext

@@ -128,16 +128,8 @@ def take(
 ) -> list[Survey]:
     """Return the survey that each of some siblings would take of its ranges, by one statement for all.
 
-    Args:
-        context: The context of one of them.
-        connection: The connection to the database.
-        siblings: Sources with the same ``sibling_key``.
-        ranges: The ranges of each source, in key order.
-        admit: Called with the ranges and the context of the statement before it runs. It raises an error to refuse it.
-        urgent: Whether the digests have the checksum ``urgent`` too. Default: False.
-
-    Raises:
-        SourceError: The key's type refuses a boundary, or one row may belong to two of the sources.
+    ``admit`` is called with the ranges and the context of the statement before it runs, and raises an error to refuse it.
+    Raises SourceError if the key's type refuses a boundary, or one row may belong to two of the sources.
     """
     whole, values, places = _together(context, connection, siblings)
     ranks = _ranks(
@@ -164,8 +156,7 @@ def values(
 ) -> list[tuple[str | int | bool, int]]:
     """Return up to ``most`` values of a column that at least ``least`` rows have, with their rows, the largest first.
 
-    Raises:
-        SourceConfigurationError: The column holds something else than texts, whole numbers and booleans.
+    Raises SourceConfigurationError if the column holds something else than texts, whole numbers and booleans.
     """
     statement = context.relation.binds().statement(
         f"SELECT src.{column} AS part, COUNT(*) AS part_rows FROM {context.from_item} WHERE src.{column} IS NOT NULL"

@@ -212,10 +212,7 @@ def by_value(
 ) -> list[list[Digest]]:
     """Return a digest of the rows of each range for each value, by as many statements as a survey without values has.
 
-    The last list is that of the rows of the relation that have none of the values.
-
-    Raises:
-        SourceError: The database takes two of the values for equal.
+    The last list is that of the rows that have none of the values. Raises SourceError if the database takes two for equal.
     """
     digests = [[EMPTY] * len(ranges) for _ in (*values.texts, "")]
     for run in _runs(context, ranges):
