@@ -24,6 +24,7 @@ from airflow_sitemaps.sources import session as session_module
 from airflow_sitemaps.sources.driver import WAIT_BOUND
 from airflow_sitemaps.sources.queries import survey
 from airflow_sitemaps.stores.s3.client import connections
+from tests.support.clients import close_clients
 from tests.support.polling import wait_until
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def test_a_frozen_store_is_named_with_its_time_out_and_what_follows(
                 assert "/maps" in caplog.text
                 assert "Each of up to 1 attempts ends after 0.5 s without an answer; then the task fails" in caplog.text
         finally:
-            connections.close("frozen")
+            close_clients(connections, "frozen")
     assert "hunter2" not in caplog.text
     assert not waits.watch._waits
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, StoreError
@@ -169,14 +169,7 @@ def safe_cause(error: Exception) -> Exception | None:
 # ------------------------------------------------------------ clients and their errors
 
 
-class Client(Protocol):
-    """The client of a cloud."""
-
-    def close(self) -> None:
-        """Close its connections."""
-
-
-T = TypeVar("T", bound=Client)
+T = TypeVar("T")
 
 ARCHIVED: Final = (
     "A lifecycle rule archived the object: restore it, and exclude both prefixes of the store from the rule"
@@ -214,12 +207,6 @@ class Connections(Generic[T]):
             if name not in self._clients:
                 self._clients[name] = self._connected(conn_id)
             return self._clients[name]
-
-    def close(self, *conn_ids: str | None) -> None:
-        """Close the clients of some or all connections, so that changed ones are read."""
-        with self._lock:
-            for name in [name for name in self._clients if not conn_ids or name[1] in conn_ids]:
-                self._clients.pop(name).close()
 
     def forget(self, client: T) -> None:
         """Read the connection of a client again when the next one is needed. Calls that use the client go on."""

@@ -13,6 +13,7 @@ from airflow_sitemaps.cli import main
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.stores.s3.client import connections
 from airflow_sitemaps.testing import MemorySourceConfig
+from tests.support.clients import close_clients
 from tests.support.s3 import S3Server, moto_server
 
 if TYPE_CHECKING:
@@ -139,11 +140,11 @@ def test_without_credentials_it_is_told_where_to_give_them(
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     extra = {"endpoint_url": server.endpoint, "region_name": "us-east-1"}
     monkeypatch.setenv("AIRFLOW_CONN_VERIFY_S3", json.dumps({"conn_type": "aws", "extra": extra}))
-    connections.close("verify_s3")
+    close_clients(connections, "verify_s3")
     error = verified(capfd, f"s3://{bucket}/sitemap.xml", status=1)["error"]
     assert f"s3://{bucket}/sitemap.xml" in error["message"]
     assert "Check the Airflow connection" in error["message"]
-    connections.close("verify_s3")
+    close_clients(connections, "verify_s3")
 
 
 def test_both_ways_of_choosing_json_name_what_failed(

@@ -9,6 +9,7 @@ import pytest
 from airflow_sitemaps import LocalStore, S3Store, Section, Sitemap, SitemapPublishOperator, SqlSource
 from airflow_sitemaps.operators.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink
 from airflow_sitemaps.stores.s3.client import connections
+from tests.support.clients import close_clients
 
 
 def publishing(store) -> SitemapPublishOperator:
@@ -34,12 +35,12 @@ def test_links_of_a_sitemap_on_s3(monkeypatch: pytest.MonkeyPatch, extra: dict[s
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/team/")
     store = S3Store("s3://acme/web/sitemaps", base_url="https://acme.example/", conn_id="links")
     task = publishing(store)
-    connections.close("links")
+    close_clients(connections, "links")
     assert SitemapIndexLink().get_link(task, ti_key=None) == "https://acme.example/sitemap.xml"
     assert SitemapConsoleLink().get_link(task, ti_key=None) == console
     page = "https://airflow.example/team/plugin/sitemaps?asset=s3%3A%2F%2Facme%2Fweb%2Fsitemaps%2Fsitemap.xml"
     assert SitemapPageLink().get_link(task, ti_key=None) == page
-    connections.close("links")
+    close_clients(connections, "links")
 
 
 def test_a_folder_has_no_console(tmp_path) -> None:

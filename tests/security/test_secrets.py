@@ -17,6 +17,7 @@ from airflow_sitemaps.cli import main
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.stores.s3.client import connections
+from tests.support.clients import close_clients
 from tests.support.s3 import moto_server
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def test_keys_of_s3_stay_out(
         with pytest.raises(SitemapError) as caught:
             build(Sitemap(store, [Section("products", SqlSource("none", table="t", key="id", loc="loc"))]))
     finally:
-        connections.close("bucket")
+        close_clients(connections, "bucket")
         for name in quiet:
             logging.getLogger(name).setLevel(logging.NOTSET)
 

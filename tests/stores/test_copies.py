@@ -18,6 +18,7 @@ from airflow_sitemaps.stores.s3.objects import S3Objects
 from airflow_sitemaps.testing import MemorySourceConfig, crawl
 from tests.simulation.faults import Fault, Faults, FaultyStore
 from tests.stores.conftest import BASE
+from tests.support.clients import close_clients
 from tests.support.proxy import Proxy, Spoil, proxy_to
 from tests.support.s3 import S3Server, moto_server
 
@@ -119,7 +120,7 @@ def test_only_a_client_of_r2_renames_them(host: str, renamed: int, monkeypatch: 
     value = {"conn_type": "aws", "login": "a", "password": "b", "extra": {"endpoint_url": f"https://{host}"}}
     monkeypatch.setenv("AIRFLOW_CONN_R2", json.dumps(value))
     client.connections.of("r2")
-    client.connections.close("r2")
+    close_clients(client.connections, "r2")
     assert len(clients) == renamed
 
 

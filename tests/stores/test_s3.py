@@ -19,6 +19,7 @@ from airflow_sitemaps.stores.bucket import redacted
 from airflow_sitemaps.stores.s3 import S3Store, open_area
 from airflow_sitemaps.stores.s3.client import bound_of, connections, failure_of
 from tests.stores.conftest import BASE
+from tests.support.clients import close_clients
 from tests.support.s3 import S3Server, areas
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def test_aws_keeps_botocores_checksums_and_bounded_waiting(monkeypatch: pytest.M
     try:
         settings = connections.of("aws_plain").client.meta.config
     finally:
-        connections.close("aws_plain")
+        close_clients(connections, "aws_plain")
     assert settings.request_checksum_calculation == "when_supported"
     assert (settings.connect_timeout, settings.read_timeout) == (10, 60)
     assert settings.max_pool_connections >= 32
@@ -245,7 +246,7 @@ def test_one_client_for_all_threads_and_a_new_one_after_a_fork(
     assert len({id(client) for client in found}) == 1
     monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a child; sharing sockets with its parent would mix answers
     assert connections.of(moto_connection).client is not found[0]
-    connections.close(moto_connection)
+    close_clients(connections, moto_connection)
 
 
 # ---------------------------------------------------------------- failures in words

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from airflow_sitemaps.stores.azure import connections
+from tests.support.clients import close_clients
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +63,7 @@ class AzureServer:
         try:
             yield conn_id
         finally:
-            connections.close(conn_id)
+            close_clients(connections, conn_id)
             del os.environ[variable]
 
 

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import uuid4
 
 from airflow_sitemaps.stores.gcs import clients
+from tests.support.clients import close_clients
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -270,7 +271,7 @@ class GCSServer:
         try:
             yield conn_id
         finally:
-            clients.close(conn_id)
+            close_clients(clients, conn_id)
             del os.environ[variable]
 
 

@@ -20,6 +20,7 @@ from werkzeug.serving import make_server
 from airflow_sitemaps.stores.s3 import S3Store
 from airflow_sitemaps.stores.s3.client import connections
 from airflow_sitemaps.stores.s3.objects import S3Objects
+from tests.support.clients import close_clients
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,11 +71,11 @@ class S3Server:
         extra = {"endpoint_url": endpoint or self.endpoint, "region_name": REGION, "config_kwargs": kwargs}
         login, password = self.access_key, self.secret_key
         os.environ[variable] = json.dumps({"conn_type": "aws", "login": login, "password": password, "extra": extra})
-        connections.close(conn_id)  # an earlier test of this process may have opened one of this name
+        close_clients(connections, conn_id)  # an earlier test of this process may have opened one of this name
         try:
             yield conn_id
         finally:
-            connections.close(conn_id)
+            close_clients(connections, conn_id)
             del os.environ[variable]
 
     @contextmanager

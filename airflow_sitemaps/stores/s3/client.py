@@ -73,10 +73,6 @@ class S3Connection:
     etag_quotes: bool = field(default=True, compare=False)
     conditions: bool = field(default=True, compare=False)
 
-    def close(self) -> None:
-        """Close the client."""
-        self.client.close()
-
 
 def _connected(conn_id: str | None) -> S3Connection:
     from airflow.providers.amazon.aws.hooks.s3 import S3Hook  # noqa: PLC0415
