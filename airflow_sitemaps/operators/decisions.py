@@ -104,13 +104,8 @@ class SitemapAskOperator(HITLOperator):
     """Ask whether the staged change of the run's conf is published. Skipped if the question is closed."""
 
     def __init__(self, *, sitemap: Sitemap, approval: Approval, **kwargs: Any) -> None:
-        super().__init__(
-            subject="",
-            options=[PUBLISH, KEEP],
-            defaults=[KEEP],
-            assigned_users=list(approval.assigned_users) or None,
-            **kwargs,
-        )
+        users = list(approval.assigned_users) or None
+        super().__init__(subject="", options=[PUBLISH, KEEP], defaults=[KEEP], assigned_users=users, **kwargs)
         self.sitemap = sitemap
 
     def execute(self, context: Context) -> Any:

@@ -308,13 +308,10 @@ class SitemapFetchesOperator(SitemapOperator):
         first = (now - timedelta(days=self.days)).date()
         agents = {crawler.name: crawler.agent.lower() for crawler in self.crawlers}
         with permanent_failures(context):
+            state = self.sitemap.store.open().state
+            requests = partial(self.access_log.requests, first, agents, render=self.renderer(context))
             summary = fetches.observe(
-                self.sitemap.store.open().state,
-                partial(self.access_log.requests, first, agents, render=self.renderer(context)),
-                self.crawlers,
-                lambda crawler, addresses: crawler.own(addresses, self.http),
-                first,
-                now,
+                state, requests, self.crawlers, lambda crawler, given: crawler.own(given, self.http), first, now
             )
         metrics.send(metrics.of_fetches(self.sitemap.index_url, summary))
         for line in fetches.lines(summary):

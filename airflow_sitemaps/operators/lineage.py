@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -135,34 +135,26 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 
 def _input_facets(rows: int | None, dropped: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     """Return the row count of a table, and an assertion for each rule that drops rows of a section."""
-    from openlineage.client.facet_v2 import (
-        data_quality_assertions_dataset,
-        data_quality_metrics_input_dataset,
-        input_statistics_input_dataset,
-    )
+    from openlineage.client import facet_v2
 
     facets: dict[str, Any] = {}
     if rows is not None:
-        facets["dataQualityMetrics"] = data_quality_metrics_input_dataset.DataQualityMetricsInputDatasetFacet(
-            rowCount=rows, columnMetrics={}
-        )
-        facets["inputStatistics"] = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(rowCount=rows)
+        metrics, statistics = facet_v2.data_quality_metrics_input_dataset, facet_v2.input_statistics_input_dataset
+        facets["dataQualityMetrics"] = metrics.DataQualityMetricsInputDatasetFacet(rowCount=rows, columnMetrics={})
+        facets["inputStatistics"] = statistics.InputStatisticsInputDatasetFacet(rowCount=rows)
     if any(dropped.values()):
+        quality = facet_v2.data_quality_assertions_dataset
+        failed = partial(quality.Assertion, success=False, severity="warn", expected="0")
         assertions = [
-            data_quality_assertions_dataset.Assertion(
+            failed(
                 assertion=rule,
-                success=False,
-                severity="warn",
-                expected="0",
                 actual=str(number),
                 description=f"{counted(number, 'row')} not listed in section {section}",
             )
             for section, numbers in dropped.items()
             for rule, number in sorted(numbers.items())
         ]
-        facets["dataQualityAssertions"] = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
-            assertions=assertions
-        )
+        facets["dataQualityAssertions"] = quality.DataQualityAssertionsDatasetFacet(assertions=assertions)
     return facets
 
 

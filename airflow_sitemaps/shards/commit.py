@@ -143,12 +143,9 @@ def _stale(what: str, changed_in: int, base: int, old: Manifest | None) -> Confl
 
 def _index_record(old: Manifest | None, generation: int, facts: CommitFacts) -> IndexRecord:
     """Return the index settings of this commit, or the last record if the settings are the same."""
+    index = facts.index
     record = IndexRecord(
-        name=facts.index.name,
-        mode=facts.index.mode,
-        limits=facts.index.limits.name,
-        extras=facts.extras,
-        changed_in=generation,
+        name=index.name, mode=index.mode, limits=index.limits.name, extras=facts.extras, changed_in=generation
     )
     before = old.index_record if old is not None else None
     if before is not None and replace(record, changed_in=before.changed_in) == before:
@@ -267,15 +264,8 @@ def _section(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -
         action = plan.actions[at]
         actions.append(replace(action, carries=None if action.carries is None else position))
         moved[at] = position
-    rebased = replace(
-        plan,
-        base=now.changed_in,
-        actions=tuple(actions),
-        gone=(),
-        drifted=(),
-        known=None,  # the files are no longer those of one state of the table
-        refresh=True,
-    )
+    # The files are no longer those of one state of the table.
+    rebased = replace(plan, base=now.changed_in, actions=tuple(actions), gone=(), drifted=(), known=None, refresh=True)
     return rebased, moved
 
 

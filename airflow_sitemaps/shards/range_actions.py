@@ -94,13 +94,9 @@ def _joined(left: LayoutRange, right: LayoutRange) -> LayoutRange:
     if right.digest.rows == 0 or left.digest.rows == 0:
         full = left if right.digest.rows == 0 else right
         return dataclasses.replace(full, range=within, before=before)
+    digest, olds = left.digest + right.digest, left.olds + right.olds
     return LayoutRange(
-        range=within,
-        digest=left.digest + right.digest,
-        olds=left.olds + right.olds,
-        before=before,
-        fresh=True,
-        reason="neighbours became small",
+        range=within, digest=digest, olds=olds, before=before, fresh=True, reason="neighbours became small"
     )
 
 
@@ -244,16 +240,12 @@ def make_batches(sections: Mapping[str, SectionPlan], batch_rows: int | None = N
     everything = sum(t.digest.rows for plan in sections.values() for t in plan.actions if t.kind.writes)
     room = max(1, MAX_BATCHES - len(sections))
     size = max(batch_rows or BATCH_ROWS, -(-everything // room))
-    groups = [(plan.name, group) for plan in sections.values() for group in _groups(plan, size)]
-    return tuple(
-        Batch(
-            number=number,
-            section=name,
-            actions=group,
-            rows=sum(sections[name].actions[position].digest.rows for position in group),
-        )
-        for number, (name, group) in enumerate(groups)
-    )
+    batches: list[Batch] = []
+    for name, plan in sections.items():
+        for group in _groups(plan, size):
+            rows = sum(plan.actions[position].digest.rows for position in group)
+            batches.append(Batch(number=len(batches), section=name, actions=group, rows=rows))
+    return tuple(batches)
 
 
 def make_tasks(

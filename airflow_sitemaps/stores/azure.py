@@ -242,10 +242,8 @@ class AzureObjects:
         """Translate a call's errors; ``mode`` is a put's condition. Missing: no object, or not the one to delete."""
         from azure.core.exceptions import AzureError
 
-        call, missing = (
-            f"{operation} {self.url(key)}",
-            {"DeleteBlob": (404, 412), "ListBlobs": ()}.get(operation, (404,)),
-        )
+        call = f"{operation} {self.url(key)}"
+        missing = {"DeleteBlob": (404, 412), "ListBlobs": ()}.get(operation, (404,))
         forget = partial(connections.forget, self.service)
         return bucket.calling(call, BOUND, (AzureError,), _failure, mode=mode, forget=forget, missing=missing)
 

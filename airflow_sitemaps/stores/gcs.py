@@ -174,13 +174,8 @@ class GCSObjects:
         """Write an object under a condition, and return its generation."""
         blob = self.blob(key, headers)
         with self._calling("objects.insert", key, mode):
-            blob.upload_from_string(
-                bytes(body),
-                content_type=blob.content_type,
-                if_generation_match=_condition(mode),
-                checksum="crc32c",
-                **limits(),
-            )
+            sent = {"content_type": blob.content_type, "checksum": "crc32c", **limits()}
+            blob.upload_from_string(bytes(body), if_generation_match=_condition(mode), **sent)
         return str(blob.generation)
 
     def copy(
@@ -190,15 +185,10 @@ class GCSObjects:
         if not isinstance(source, GCSObjects) or source.client is not self.client:
             return self.put(key, read_source(source, found), mode=mode, **headers)
         blob, origin, token = self.blob(key, headers), source.blob(found.key), None
+        conditions = {"if_generation_match": _condition(mode), "if_source_generation_match": _generation(found.etag)}
         with self._calling("objects.rewrite", key, mode):
             while True:  # large objects, and those of another location or storage class, take several requests
-                token, _, _ = blob.rewrite(
-                    origin,
-                    token=token,
-                    if_generation_match=_condition(mode),
-                    if_source_generation_match=_generation(found.etag),
-                    **limits(),
-                )
+                token, _, _ = blob.rewrite(origin, token=token, **conditions, **limits())
                 if token is None:
                     break
         if blob.generation is None:
@@ -208,14 +198,9 @@ class GCSObjects:
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """List objects. Folder markers, whose names end in ``/``, are omitted."""
-        blobs = iter(
-            self.client.list_blobs(
-                self.address.bucket,
-                prefix=self.address.prefix + checked_prefix(prefix),
-                fields="items(name,generation,size,updated),nextPageToken",
-                **limits(),
-            )
-        )
+        start = self.address.prefix + checked_prefix(prefix)
+        wanted = "items(name,generation,size,updated),nextPageToken"
+        blobs = iter(self.client.list_blobs(self.address.bucket, prefix=start, fields=wanted, **limits()))
         while True:
             with self._calling("objects.list", prefix):
                 blob = next(blobs, None)
@@ -303,10 +288,6 @@ def _generation(etag: str) -> int:
 
 
 def _info(key: str, blob: Any, *, metadata: Any = None) -> ObjectInfo:
-    return ObjectInfo(
-        key=key,
-        etag=str(blob.generation),
-        byte_size=int(blob.size),
-        metadata={name.lower(): value for name, value in (metadata or {}).items()},
-        modified_at=blob.updated,
-    )
+    kept = {name.lower(): value for name, value in (metadata or {}).items()}
+    etag, size = str(blob.generation), int(blob.size)
+    return ObjectInfo(key=key, etag=etag, byte_size=size, metadata=kept, modified_at=blob.updated)

@@ -108,14 +108,9 @@ def trust_of_week(section: SectionManifest, now: datetime) -> LastmodTrust | Non
 def rows_at_plan(change: SectionChange, plan: SectionPlan) -> tuple[Refusal, ...]:
     """Judge the rows that a plan counts."""
     before = change.before
+    earlier = None if before is None else before.rows - before.null_keys  # as counted by the plan
     size = check_size(
-        change.guards,
-        change.name,
-        now=plan.rows,
-        moved=plan.moved,
-        before=None if before is None else before.rows - before.null_keys,  # as counted by the plan
-        peak=change.peak,
-        what="rows",
+        change.guards, change.name, now=plan.rows, moved=plan.moved, before=earlier, peak=change.peak, what="rows"
     )
     if size and change.young is not None:
         size = change.by_age(size, plan.rows, "rows")
@@ -133,15 +128,10 @@ def urls_at_commit(change: SectionChange, after: SectionManifest, base_url: str,
     guards, name, before = change.guards, change.name, change.before
     due = after.rows - after.expired_rows
     days = {} if before is None else recent_days(before, change.now)
+    earlier = None if before is None else size_of(before)
+    least = min((day.least for day in days.values() if day.least), default=0)
     refusals = check_size(
-        guards,
-        name,
-        now=size_of(after),
-        moved=moved,
-        before=None if before is None else size_of(before),
-        peak=change.peak,
-        what="URLs",
-        least=min((day.least for day in days.values() if day.least), default=0),
+        guards, name, now=size_of(after), moved=moved, before=earlier, peak=change.peak, what="URLs", least=least
     )
     if change.young is None:
         refusals += _check_replaced(change, after, moved)
@@ -284,16 +274,12 @@ def check_total(
         f"All sections together would shrink from {highest:,} to {total:,} {what} (-{part:.1%}; the limit is "
         f"max_shrink_total={guards.max_shrink_total:.1%})."
     )
-    return tuple(
-        Refusal(
-            guard="total",
-            section=name,
-            message=f"Section {name!r} would shrink from {size:,} to {after[name]:,} {what}. {text}",
-            value=part,
-        )
+    messages = {
+        name: f"Section {name!r} would shrink from {size:,} to {after[name]:,} {what}. {text}"
         for name, size in sizes.items()
         if after[name] < size
-    )
+    }
+    return tuple(Refusal(guard="total", section=name, message=said, value=part) for name, said in messages.items())
 
 
 def is_judged_apart(name: str, refused: Sequence[Refusal], allow: Sequence[str]) -> bool:

@@ -64,13 +64,9 @@ class S3Store(BucketStore):
             sse_kms_key_id=self.sse_kms_key_id,
             look_first=self.single_writer,
         )
+        public = area(address=self.public, content_encoding=self.content_encoding)
         probed = False if self.single_writer else None
-        return self._opened(
-            area(address=self.public, content_encoding=self.content_encoding),
-            area(address=self.state),
-            enforces_conditions=probed,
-            copies=probed,
-        )
+        return self._opened(public, area(address=self.state), enforces_conditions=probed, copies=probed)
 
     def console_url(self) -> str:
         """Return the AWS console's page of the public prefix; empty if the connection sets another endpoint."""

@@ -133,12 +133,7 @@ class S3Objects:
             for entry in page.get("Contents", ()):
                 key = entry["Key"].removeprefix(self.address.prefix)
                 if key and not key.endswith("/"):
-                    yield ObjectInfo(
-                        key=key,
-                        etag=bare_etag(entry["ETag"]),
-                        byte_size=entry["Size"],
-                        modified_at=entry["LastModified"],
-                    )
+                    yield _info(key, entry, entry["Size"])
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
         """Delete an object. AWS checks the etag; servers that do not implement the condition ignore it."""
@@ -227,10 +222,5 @@ ERRORS: Final = (ClientError, BotoCoreError, _BrokenOffError, RecursionError, Ke
 
 def _info(key: str, answer: Mapping[str, Any], byte_size: int) -> ObjectInfo:
     metadata = {name.lower(): value for name, value in answer.get("Metadata", {}).items()}
-    return ObjectInfo(
-        key=key,
-        etag=bare_etag(answer["ETag"]),
-        byte_size=byte_size,
-        metadata=metadata,
-        modified_at=answer.get("LastModified"),
-    )
+    etag, changed = bare_etag(answer["ETag"]), answer.get("LastModified")
+    return ObjectInfo(key=key, etag=etag, byte_size=byte_size, metadata=metadata, modified_at=changed)
