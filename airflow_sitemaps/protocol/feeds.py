@@ -213,15 +213,7 @@ def feed_entry(entry: RecentEntry, texts: FeedText | None = None, timezone: str 
         timezone=timezone,
         title=given.title or next(filter(None, titles), ""),
         description=given.description or next(descriptions, ""),
-        media=(
-            *(
-                FeedMedia(
-                    medium="image", url=one["loc"], title=one.get("title", ""), description=one.get("caption", "")
-                )
-                for one in images
-            ),
-            *(_video(one) for one in videos),
-        ),
+        media=(*map(_image, images), *map(_video, videos)),
     )
 
 
@@ -237,6 +229,11 @@ def _records(element: bytes) -> dict[str, list[dict[str, Any]]]:
         if child.tag in ELEMENT_KINDS:
             records.setdefault(ELEMENT_KINDS[child.tag], []).append(read_extension(child))
     return records
+
+
+def _image(record: dict[str, Any]) -> FeedMedia:
+    title, description = record.get("title", ""), record.get("caption", "")
+    return FeedMedia(medium="image", url=record["loc"], title=title, description=description)
 
 
 def _video(record: dict[str, Any]) -> FeedMedia:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from airflow_sitemaps.errors import InvalidSitemapError
 
@@ -25,14 +25,6 @@ _SMALL_LEVEL: Final = 6
 """Level 6 of zlib-ng: files no larger than those of zlib 6, at about twice its speed, and it can stream."""
 _READ_BYTE_SIZE: Final = 1 << 20
 _PIECE_BYTE_SIZE: Final = 1 << 16
-
-
-class _Deflater(Protocol):
-    """The common interface of compressors of the zlib family."""
-
-    def compress(self, data: memoryview, /) -> bytes: ...
-
-    def flush(self) -> bytes: ...
 
 
 class Compressor:
@@ -79,8 +71,8 @@ class Compressor:
         self._filled = 0
 
 
-def _deflater(preset: Preset) -> _Deflater:
-    """Return a compressor of a raw deflate stream, which has no header."""
+def _deflater(preset: Preset) -> Any:
+    """Return a compressor of a raw deflate stream, which has no header, with the interface of ``zlib.compressobj``."""
     if preset == "fast":
         from isal import isal_zlib  # noqa: PLC0415
 

@@ -290,7 +290,7 @@ def _wrong_root(root: Any) -> tuple[str, str]:
 
 def _read_url(entry: Any, findings: Findings) -> ReadEntry:
     values: list[str | None] = [None] * _OTHERS
-    extensions: dict[str, list[dict[str, Any]]] | None = None
+    extensions: dict[str, list[dict[str, Any]]] = {}
     latest, line = -1, entry.sourceline
     if entry.attrib:
         _check_attributes(entry, findings)
@@ -311,7 +311,6 @@ def _read_url(entry: Any, findings: Findings) -> ReadEntry:
             if len(child):
                 _note(findings, "structure", child, f"<{local_name(child)}> holds elements")
         elif child.tag in ELEMENT_KINDS:
-            extensions = extensions if extensions is not None else {}
             extensions.setdefault(ELEMENT_KINDS[child.tag], []).append(read_extension(child))
             for check, what in child_faults(child):
                 _note(findings, check, child, f"{what} in <{local_name(child)}>")
@@ -323,7 +322,7 @@ def _read_url(entry: Any, findings: Findings) -> ReadEntry:
     loc, changed, changefreq, priority = values
     return ReadEntry(
         loc=loc or "", line=line, lastmod=changed, changefreq=changefreq, priority=priority,
-        extensions=_NOTHING if extensions is None else extensions,
+        extensions=extensions or _NOTHING,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.protocol import CHANGEFREQS, Limits, RowContext, lastmod
@@ -218,13 +218,10 @@ class Duplicates:
         """Yield each hash that several files share, with their numbers in order."""
         for hashes, files in zip(self._hashes, self._files, strict=True):
             order = sorted(range(len(hashes)), key=hashes.__getitem__)
-            start = 0
-            for position in range(1, len(order) + 1):
-                if position < len(order) and hashes[order[position]] == hashes[order[start]]:
-                    continue
-                if position - start > 1:
-                    yield hashes[order[start]], tuple(sorted(files[n] for n in order[start:position]))
-                start = position
+            for value, places in groupby(order, key=hashes.__getitem__):
+                numbers = [files[place] for place in places]
+                if len(numbers) > 1:
+                    yield value, tuple(sorted(numbers))
 
     def known(self, locs: Iterable[str]) -> set[str]:
         """Return those of the URLs that any file lists."""

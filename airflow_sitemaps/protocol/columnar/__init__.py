@@ -156,17 +156,12 @@ def row_mask(numbers: Iterable[int], length: int) -> pa.BooleanArray:
     return pa.array(marks, pa.bool_())
 
 
-def any_true(mask: pa.BooleanArray) -> bool:
-    """Return whether a mask is true for a row."""
-    return bool(mask.true_count)
-
-
 def or_masks(masks: Sequence[pa.BooleanArray]) -> pa.BooleanArray | None:
     """Return the union of masks, or None if it has no row."""
     if not masks:
         return None
     both = reduce(pc.or_, masks)
-    return both if any_true(both) else None
+    return both if both.true_count else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,17 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.protocol import EXTENSIONS, RowContext, lastmod, read_changefreq, read_priority
-from airflow_sitemaps.protocol.columnar import (
-    RowKeys,
-    any_true,
-    as_texts,
-    count_rows,
-    decoded,
-    filterable,
-    row_mask,
-    texts_of,
-    value_view,
-)
+from airflow_sitemaps.protocol.columnar import RowKeys, as_texts, count_rows, filterable, row_mask, texts_of, value_view
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, Hints, elements
 from airflow_sitemaps.protocol.columnar.lastmod import Lastmods, clean_lastmods
 from airflow_sitemaps.protocol.columnar.loc import clean_locs
@@ -89,7 +79,7 @@ class _Work:
 
     def drop(self, mask: pa.BooleanArray | None) -> None:
         """Drop the rows of the mask."""
-        if mask is None or not any_true(mask):
+        if mask is None or not mask.true_count:
             return
         keep = pc.invert(mask)
         self.columns = {name: column.filter(keep) for name, column in self.columns.items()}
@@ -107,7 +97,7 @@ def _count_slashes(locs: pa.StringArray, keys: pa.Array | None, context: RowCont
     if b"%2F" not in bytes(value_view(locs)):
         return
     slashes = pc.fill_null(pc.greater(pc.count_substring(locs, "%2F"), context.template.count("%2F")), False)
-    if any_true(slashes):
+    if slashes.true_count:
         count_rows("loc-slash", slashes, locs, RowKeys(keys=keys), context, tally)
 
 
@@ -116,7 +106,7 @@ def _clean_hints(rule: str, read: Callable[[str], str | None], work: _Work, cont
 
     ``read`` returns the text to write for a value, or None for no value. It raises ValueError for a fault.
     """
-    values = decoded(work.columns[rule])
+    values = work.columns[rule]
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal128(kind)):
         values = as_texts(values)
@@ -142,7 +132,7 @@ def _clean_hints(rule: str, read: Callable[[str], str | None], work: _Work, cont
     taken = pa.array([*codes, 0], pa.int32()).take(pc.fill_null(indices, len(codes)))
     hints = Hints(codes=taken, texts=tuple(texts))
     bad = pc.fill_null(pc.is_in(indices, pa.array(faulty, indices.type)), False) if faulty else None
-    if bad is None or not any_true(bad):
+    if bad is None or not bad.true_count:
         return hints
     verdict = count_rows(rule, bad, values, work.rows(), context, tally)
     return replace(hints, dropped=bad) if verdict is Verdict.DROP_ROW else hints
@@ -174,7 +164,7 @@ def _drop_too_large(work: _Work, context: RowContext, tally: Tally) -> None:
         return
     sizes = pc.binary_length(elements(cleaned, escape_loc=True))
     large = pc.greater(sizes, room)
-    if not any_true(large):
+    if not large.true_count:
         return
     rows = work.rows()
     samples = [
@@ -257,7 +247,7 @@ def rows_without_article(
         dated = None if cleaned.lastmods is None else pc.is_valid(cleaned.lastmods.day)
         missing = row_mask(range(length), length) if dated is None else pc.invert(dated)
         shown = pa.array(["no lastmod"] * length, pa.string())
-    if not any_true(missing):
+    if not missing.true_count:
         return None
     verdict = count_rows("news-missing", missing, shown, rows, context, tally)
     return missing if verdict is Verdict.DROP_ROW else None

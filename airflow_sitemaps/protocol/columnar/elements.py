@@ -32,6 +32,11 @@ _NO_DAY: Final = "</loc>"
 _NO_TIME: Final = DAY_S
 _DATE_ONLY: Final = DAY_S + 1
 _END: Final = "</lastmod>"
+_DAY: Final = f"S{len(_NO_DAY) + len('<lastmod>2000-01-01')}"
+_MINUTES: Final = np.array([f"T{n // 60:02d}:{n % 60:02d}:" for n in range(DAY_S // 60)], "S")
+_SECONDS: Final = np.array([f"{n:02d}Z{_END}" for n in range(60)], "S")
+_RECORD: Final = np.dtype([("day", _DAY), ("minute", _MINUTES.dtype), ("second", _SECONDS.dtype)])
+"""The bytes of a lastmod with date and time, from the end of its loc on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,10 +206,10 @@ def _lastmod_texts(lastmods: Lastmods) -> list[pa.StringArray | str]:
         return [_day_texts(day, days), _time_texts(lastmods)]
     seconds = second.to_numpy()
     minutes = seconds // 60
-    records = np.empty(len(day), _record())
+    records = np.empty(len(day), _RECORD)
     records["day"] = days.records[day.to_numpy() - days.first]
-    records["minute"] = _minutes()[minutes]
-    records["second"] = _seconds()[seconds - minutes * 60]
+    records["minute"] = _MINUTES[minutes]
+    records["second"] = _SECONDS[seconds - minutes * 60]
     ends = np.arange(len(day) + 1, dtype=np.int32) * np.int32(records.dtype.itemsize)
     return [pa.StringArray.from_buffers(len(day), pa.py_buffer(ends), pa.py_buffer(records))]
 
@@ -214,7 +219,7 @@ def lastmod_texts(lastmods: Lastmods) -> pa.StringArray:
     texts = _lastmod_texts(lastmods)
     start, end = len(_NO_DAY) + len("<lastmod>"), len(_END)
     if len(texts) == 1 and not isinstance(texts[0], str):
-        length = _record().itemsize - start - end
+        length = _RECORD.itemsize - start - end
         data = np.frombuffer(texts[0].buffers()[2], np.uint8).reshape(len(lastmods.day), -1)
         ends = np.arange(len(data) + 1, dtype=np.int32) * np.int32(length)
         listed = np.ascontiguousarray(data[:, start:-end])
@@ -264,24 +269,8 @@ def _time_texts(lastmods: Lastmods) -> pa.StringArray | str:
 
 @lru_cache(maxsize=1)
 def _times() -> pa.StringArray:
-    minutes = pa.array(_minutes().astype("U"), pa.string())
-    seconds = pa.array(_seconds().astype("U"), pa.string())
+    minutes = pa.array(_MINUTES.astype("U"), pa.string())
+    seconds = pa.array(_SECONDS.astype("U"), pa.string())
     numbers = np.arange(DAY_S)
     texts = pc.binary_join_element_wise(minutes.take(pa.array(numbers // 60)), seconds.take(pa.array(numbers % 60)), "")
     return pa.concat_arrays([texts, pa.array(["", _END], pa.string())])
-
-
-@lru_cache(maxsize=1)
-def _minutes() -> npt.NDArray[np.bytes_]:
-    return np.array([f"T{n // 60:02d}:{n % 60:02d}:" for n in range(DAY_S // 60)], "S")
-
-
-@lru_cache(maxsize=1)
-def _seconds() -> npt.NDArray[np.bytes_]:
-    return np.array([f"{n:02d}Z{_END}" for n in range(60)], "S")
-
-
-@lru_cache(maxsize=1)
-def _record() -> np.dtype[np.void]:
-    day = np.dtype(f"S{len(_NO_DAY) + len('<lastmod>2000-01-01')}")
-    return np.dtype([("day", day), ("minute", _minutes().dtype), ("second", _seconds().dtype)])

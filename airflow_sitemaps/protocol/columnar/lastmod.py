@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.columnar import RowKeys, any_true, as_texts, count_rows, decoded, row_mask, texts_of
+from airflow_sitemaps.protocol.columnar import RowKeys, as_texts, count_rows, decoded, row_mask, texts_of
 from airflow_sitemaps.protocol.rules import Tally, Verdict
 
 if TYPE_CHECKING:
@@ -128,9 +128,7 @@ def _from_texts(texts: pa.StringArray, context: RowContext) -> Lastmods | None:
     try:
         if length == 10:
             return Lastmods(day=texts.cast(pa.date32()).cast(pa.int32()))
-        if length == 20:
-            return _from_timestamps(texts.cast(pa.timestamp("s", "UTC")), context)
-        return _from_timestamps(texts.cast(pa.timestamp("s")), context)
+        return _from_timestamps(texts.cast(pa.timestamp("s", "UTC" if length == 20 else None)), context)
     except pa.ArrowInvalid:
         return None
 
@@ -180,7 +178,7 @@ def _check_future(lastmods: Lastmods, values: pa.Array, rows: RowKeys, context: 
         )
         future = pc.if_else(pc.is_null(lastmods.second), future, later)
     future = pc.fill_null(future, False)
-    if not any_true(future):
+    if not future.true_count:
         return lastmods
     checked = _apply(lastmods, "lastmod-future", future, values, rows, context, tally)
     if context.rulebook["lastmod-future"] is Verdict.KEEP:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,16 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol.columnar import (
-    RowKeys,
-    any_true,
-    as_texts,
-    count_rows,
-    offsets_of,
-    or_masks,
-    rows_at,
-    value_bytes,
-)
+from airflow_sitemaps.protocol.columnar import RowKeys, as_texts, count_rows, offsets_of, or_masks, rows_at, value_bytes
 from airflow_sitemaps.protocol.loc import LONGEST_CLEAN, PLAIN, WHITE, Reading, read_loc, scope_of, settle
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
 
@@ -91,7 +81,7 @@ def _only(mask: pa.BooleanArray | None, but_not: pa.BooleanArray | None) -> pa.B
     if mask is None:
         return None
     rest = mask if but_not is None else pc.and_not(mask, but_not)
-    return rest if any_true(rest) else None
+    return rest if rest.true_count else None
 
 
 def _relative(raw: pa.StringArray, context: RowContext) -> pa.BooleanArray | None:
@@ -99,7 +89,7 @@ def _relative(raw: pa.StringArray, context: RowContext) -> pa.BooleanArray | Non
     if context.rulebook["loc-relative"] is not Verdict.REPAIR:
         return None
     slash = _begins(raw, "/")
-    if not any_true(slash):
+    if not slash.true_count:
         return None
     return _only(slash, _begins(raw, "//"))
 
@@ -153,15 +143,8 @@ def _rows_with(occurrences: bytes, pattern: str, data: bytes, values: pa.StringA
     """Return a mask of the rows that contain one of some characters, or no mask if there is no occurrence of any."""
     if len(occurrences) > _MANY_PLACES:
         return [pc.match_substring_regex(values, pattern)]
-    places = [place for byte in set(occurrences) for place in _places(data, byte)]
+    places = [match.start() for byte in set(occurrences) for match in re.finditer(re.escape(bytes([byte])), data)]
     return [rows_at(places, values)] if places else []
-
-
-def _places(data: bytes, byte: int) -> Iterator[int]:
-    place = data.find(byte)
-    while place >= 0:
-        yield place
-        place = data.find(byte, place + 1)
 
 
 def _all(mask: pa.BooleanArray) -> bool:

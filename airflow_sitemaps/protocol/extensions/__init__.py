@@ -94,10 +94,9 @@ def _render(kind: str, given: list[Any], notes: FieldProblems, addresses: Addres
     records: list[FieldReader] = []
     for number, values in enumerate(given, 1):
         name = RULE_OF[kind] if len(given) == 1 else f"{RULE_OF[kind]} {number}"
-        if isinstance(values, dict):
-            records.append(FieldReader(name, values, notes, addresses, write_ignored))
-        elif isinstance(values, str) and kind == "images":
-            records.append(FieldReader(name, {"loc": values}, notes, addresses, write_ignored))
+        record = {"loc": values} if isinstance(values, str) and kind == "images" else values
+        if isinstance(record, dict):
+            records.append(FieldReader(name, record, notes, addresses, write_ignored))
         else:
             notes.faults.append(f"{name} left out: it is {fields.shown(values)}, not an object")
     if kind == "images":
