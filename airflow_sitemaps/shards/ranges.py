@@ -150,10 +150,7 @@ EMPTY: Final = Digest.of(0, None, 0)
 
 def total(digests: Iterable[Digest]) -> Digest:
     """Return the digest of the union of disjoint ranges."""
-    result = EMPTY
-    for digest in digests:
-        result = result + digest
-    return result
+    return sum(digests, EMPTY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

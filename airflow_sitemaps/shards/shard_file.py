@@ -15,7 +15,7 @@ from blake3 import blake3
 
 from airflow_sitemaps import ledger as dates
 from airflow_sitemaps.ledger.join import Judged, RangeLedger, same_print_by_url
-from airflow_sitemaps.protocol.columnar import RowKeys, all_distinct, as_texts, decoded, spread_of, texts_of
+from airflow_sitemaps.protocol.columnar import RowKeys, all_distinct, as_texts, decoded, key_text, spread_of, texts_of
 from airflow_sitemaps.protocol.columnar.batch import recent_texts
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, Rendered, render, render_lines
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
@@ -177,7 +177,7 @@ class FileWriter:
         self.urls += len(cleaned)
         self.digest = self.digest + digest_of(rows)
         self._tally.add(tally)
-        self._last_key = key_text(rows, rows.num_rows - 1)
+        self._last_key = key_text(rows.column("key"), rows.num_rows - 1)
         return True
 
     def finish(self, not_before: datetime | None = None) -> ShardFile:
@@ -286,12 +286,6 @@ class FileWriter:
             for piece in self._pieces
             for loc, element in zip(piece.loc.to_pylist(), self._body.render(piece).elements.to_pylist(), strict=True)
         )
-
-
-def key_text(rows: pa.RecordBatch, number: int) -> str:
-    """Return the key of a row as a JSON array."""
-    key = rows.column("key")[number].as_py()
-    return f"[{key}]" if isinstance(key, int) else str(key)
 
 
 def digest_of(rows: pa.RecordBatch) -> Digest:

@@ -15,13 +15,14 @@ import pyarrow.compute as pc
 from airflow_sitemaps.errors import RefusedError, StoreContentError
 from airflow_sitemaps.ledger.join import RangeLedger
 from airflow_sitemaps.protocol import RowContext
+from airflow_sitemaps.protocol.columnar import key_text
 from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, clean
 from airflow_sitemaps.protocol.columnar.elements import Cleaned
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.protocol.gzip import Preset
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.shards.ranges import Digest, total
-from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile, UrlSurvey, key_text
+from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile, UrlSurvey
 
 __all__ = ["ShardFile", "ShardStream", "UrlSurvey"]
 
@@ -63,7 +64,7 @@ class ShardStream:
             return files
         keys = batch.column("key")
         held = self._held[-1] if self._held else None
-        goes_on = held is not None and key_text(held, held.num_rows - 1) == key_text(batch, 0)
+        goes_on = held is not None and key_text(held.column("key"), held.num_rows - 1) == key_text(keys, 0)
         start = _leading_run(keys) if goes_on else 0
         if start == batch.num_rows:
             self._held.append(batch)
@@ -88,9 +89,9 @@ class ShardStream:
         return [*files, *(writer.finish(moment) for writer in writers)]
 
     def _too_many(self, rows: pa.RecordBatch) -> RefusedError:
-        number = _leading_run(rows.column("key"))
+        keys = rows.column("key")
         return RefusedError(
-            f"section {self._context.section!r}: {number:,} rows share the key {key_text(rows, 0)}, and a file holds "
+            f"section {self._context.section!r}: {_leading_run(keys):,} rows share the key {key_text(keys, 0)}, and a file holds "
             f"{self._context.max_urls:,} URLs, {MAX_NEWS:,} articles and {self._context.limits.max_byte_size:,} bytes. Rows "
             "of one key stay in one file: add a column to the section's key that distinguishes them"
         )
@@ -119,7 +120,7 @@ class ShardStream:
                 files.append(self._file.finish())
             else:
                 self._full.append(self._file)
-            self._file = self._open(key_text(rows, 0))
+            self._file = self._open(key_text(rows.column("key"), 0))
 
     def _cleaned(self, rows: pa.RecordBatch, tally: Tally) -> Cleaned:
         cleaned = clean(rows, self._context, tally)
