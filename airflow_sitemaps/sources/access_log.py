@@ -87,7 +87,8 @@ class AccessLog:
     def _requests(self, names: Sequence[str], row: Sequence[Any]) -> Requests:
         place, path, address, status, at, number = row
         ip = None if address is None else _PORT.sub(r"\1\2", str(address).partition("/")[0])
-        return Requests(names[int(place)], str(path), ip, _status(status), self._moment(at), int(number))
+        code = "" if status is None else str(status).removesuffix(".0")  # a status of 0 is no response, but not empty
+        return Requests(names[int(place)], str(path), ip, code, self._moment(at), int(number))
 
     def _moment(self, value: Any) -> datetime:
         try:
@@ -97,11 +98,6 @@ class AccessLog:
                 f"AccessLog({self.conn_id!r}): requested_at={value!r} is not a time; convert it to a timestamp in the query"
             ) from None
         return at if at.tzinfo is not None else at.replace(tzinfo=ZoneInfo(self.timezone))
-
-
-def _status(value: Any) -> str:
-    """Return a status as text: 200 also for 200.0. Empty: the log has none; a status of 0 is no response, but not empty."""
-    return "" if value is None else str(value).removesuffix(".0")
 
 
 def _statement(

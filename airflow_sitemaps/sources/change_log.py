@@ -181,17 +181,12 @@ def is_less(left: KeyPart, right: KeyPart) -> bool | None:
         return texts[0] < texts[1] if alike else None
 
 
-def sorts_as_text(value: KeyPart) -> bool:
-    """Return whether a position from a column of texts is a time, whose text sorts as the time does."""
-    return TIME.fullmatch(str(value)) is not None
-
-
 def hiding(value: KeyPart, column: Column | None, now: datetime) -> str:
     """Return why later changes have no greater position, or "". ``column`` is None for a stated position."""
     text = str(value)
     if column is not None and column.kind is Kind.NUMBER and not isfinite(float(text)):
         return f"the greatest position of its change log is {text}, and no later change has a greater one. Correct it"
-    if sorts_as_text(text):
+    if TIME.fullmatch(text):
         is_ahead = text.replace("T", " ") > f"{now + AHEAD:%Y-%m-%d %H:%M:%S}"
     else:
         # Infinity, or a year after 9999.

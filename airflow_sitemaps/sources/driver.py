@@ -193,7 +193,8 @@ def translated(
         # SQLAlchemy passes on errors of a driver's own cursor, and the Warning of Python 3.10's sqlite3.
         passed_on = (dbapi.Error, getattr(dbapi, "Warning", dbapi.Error))
         is_known = isinstance(error, (exc.SQLAlchemyError, *passed_on, *more, *FOREIGN))
-        if not is_known and _package(type(error).__module__) != _package(dbapi.__name__):
+        packages = {name.partition(".")[0] for name in (type(error).__module__, dbapi.__name__)}
+        if not is_known and len(packages) > 1:
             raise
         kind = error_type if is_known and not isinstance(error, OSError) else SourceError
         raise kind(f"{what}: {redacted(engine, error)}") from None
@@ -208,10 +209,6 @@ def is_passing(error: exc.DBAPIError) -> bool:
     given = first.get("C") if isinstance(first, dict) else getattr(error.orig, "pgcode", None)  # of redshift_connector
     state = getattr(error.orig, "sqlstate", None) or given or ""
     return str(state).startswith(PASSING_STATES) or (isinstance(first, int) and first in PASSING_NUMBERS)
-
-
-def _package(module: str) -> str:
-    return module.partition(".")[0]
 
 
 def redacted(engine: sa.Engine, error: Any) -> str:

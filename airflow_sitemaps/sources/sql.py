@@ -93,8 +93,6 @@ class SqlSource(SourceSettings):
             SourceConfigurationError: The file is no manifest, the model is not in it or is no table or view, its contract
                 lacks a column, or an argument is invalid.
         """
-        from airflow_sitemaps.sources.sql import check_columns, dbt_model  # noqa: PLC0415 - few sources need it
-
         where = f"SqlSource.from_dbt(model={model!r})"
         if given := {"table", "query"} & arguments.keys():
             raise SourceConfigurationError(

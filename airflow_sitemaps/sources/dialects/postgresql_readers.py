@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import Kind, Output
-from airflow_sitemaps.sources.driver import BATCH_ROWS, Statement, literal, redacted, translated, with_label
+from airflow_sitemaps.sources.driver import BATCH_ROWS, Statement, literal, redacted, setup, translated, with_label
 from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader, rows_statement
 from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, condition
 
@@ -36,12 +36,20 @@ log = logging.getLogger(__name__)
 def opened(context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
     """Return a reader over a connection of its own, or None if the rows come through a cursor one by one.
 
-    Packed rows come over the engine's own connection with psycopg, and otherwise by ADBC where it can connect.
+    Packed rows come over the engine's own connection with psycopg, and otherwise by ADBC where it is installed, recent
+    enough, and reaches the same database.
     """
     obstacle = packing_obstacle(context, engine)
     if obstacle is None and engine.dialect.driver == "psycopg":
         return _psycopg_reader(context, engine)
-    return adbc_reader(context, engine, obstacle)
+    try:
+        from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - optional, and imports pandas
+    except ImportError:
+        return None
+    if not _is_recent(version("adbc-driver-postgresql")):
+        return None
+    connection = _adbc_connection(context, engine, dbapi)
+    return None if connection is None else _adbc_reader(context, engine, connection, dbapi, obstacle)
 
 
 # ---------------------------------------------------------------- packed rows
@@ -246,13 +254,9 @@ def _psycopg_reader(context: QueryContext, engine: sa.Engine) -> Iterator[SpanRe
             statement, outputs = rows_statement(context, span, columns)
             return row_values.batches_of(dialect.rows(connection, statement), outputs)
 
-        def run(sql: str) -> None:
-            connection.exec_driver_sql(sql).close()
-
         savepoint = f"SAVEPOINT {SAVEPOINT}"
-        yield _PackedReader(
-            context, packed, plain, lambda: run(savepoint), lambda: run(f"ROLLBACK TO {savepoint}")
-        ).read
+        mark, undo = partial(setup, connection, [savepoint]), partial(setup, connection, [f"ROLLBACK TO {savepoint}"])
+        yield _PackedReader(context, packed, plain, mark, undo).read
 
 
 # ---------------------------------------------------------------- ADBC
@@ -266,23 +270,6 @@ WHERE_AM_I: Final = (
     "CASE current_setting('server_encoding') WHEN 'SQL_ASCII' THEN current_setting('client_encoding') END"
 )
 """What must be equal for two connections to read the same rows. A server without an encoding converts no text."""
-
-
-def adbc_reader(
-    context: QueryContext, engine: sa.Engine, obstacle: str | None
-) -> AbstractContextManager[SpanReader] | None:
-    """Return a reader over one connection, or None if ADBC is not installed, too old, or cannot reach the same database.
-
-    Rows are packed without an ``obstacle``.
-    """
-    try:
-        from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - optional, and imports pandas
-    except ImportError:
-        return None
-    if not _is_recent(version("adbc-driver-postgresql")):
-        return None
-    connection = _adbc_connection(context, engine, dbapi)
-    return None if connection is None else _adbc_reader(context, engine, connection, dbapi, obstacle)
 
 
 @cache

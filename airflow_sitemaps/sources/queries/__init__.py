@@ -291,16 +291,10 @@ def alternates(members: pa.Array, locs: pa.Array, location: LocMapping) -> pa.Ar
     urls = iter(location.expand(dict(zip(location.columns, texts, strict=True))).to_pylist() if parts else ())
     for group in groups.values():
         group.list_members(urls)
+    faults = {text: _fault(reason) for text, reason in FAULTS.items()}
     rows = zip(members.to_pylist(), locs.to_pylist(), strict=True)
-    return pa.array([_row_value(text, loc, groups) for text, loc in rows], pa.string())
-
-
-def _row_value(text: str | None, loc: str | None, groups: dict[str, _Group]) -> str | None:
-    if text is None:
-        return None
-    if text in FAULTS:
-        return _fault(FAULTS[text])
-    return groups[text].value_for(loc)
+    values = [None if text is None else faults.get(text) or groups[text].value_for(loc) for text, loc in rows]
+    return pa.array(values, pa.string())
 
 
 def _fault(reason: str) -> str:
@@ -323,8 +317,7 @@ class _Group:
         by_language: dict[str, str] = {}
         for each in json.loads(listed):
             language = each["hreflang"].strip().replace("_", "-").lower()
-            fault = hreflang_fault(language)
-            if fault is None:
+            if hreflang_fault(language) is None:
                 by_language.setdefault(language, each["href"])
         self._named = frozenset(by_language.values()) if len(by_language) > 1 else frozenset()
         if len(pairs) > 1:

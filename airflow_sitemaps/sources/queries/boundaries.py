@@ -35,8 +35,6 @@ LARGEST_STEP_BACK: Final = 4
 
 def find(context: QueryContext, connection: sa.Connection, within: KeyRange, every: int) -> Sequence[Key]:
     """Return boundaries as ``ports.Source.boundaries`` defines them. They must increase."""
-    if every < 1:
-        raise ValueError(f"boundaries(every={every}): give 1 or more rows")
     search = _hops if context.dialect.prefers_hops and context.indexed else _grid
     with context.dialect.reading(connection):
         keys = search(context, connection, within, every)

@@ -16,16 +16,7 @@ from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading
-from airflow_sitemaps.sources.change_log import (
-    ASKS_SINCE,
-    SINCE,
-    ChangeLog,
-    Position,
-    earlier,
-    hiding,
-    is_less,
-    sorts_as_text,
-)
+from airflow_sitemaps.sources.change_log import ASKS_SINCE, SINCE, TIME, ChangeLog, Position, earlier, hiding, is_less
 from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Column, Kind
 from airflow_sitemaps.sources.driver import Binds, guarded, is_passing
 from airflow_sitemaps.sources.queries import Relation, one_statement
@@ -174,28 +165,23 @@ class ChangeLogReader:
 
     def _last_position(self, before: Position | None) -> Position:
         self._describe(None)
-        column = self._position_column()
+        column, dialect = self._position_column(), self.context.dialect
         kind = column.kind_text()
-        value = self._extreme("DESC")
-        if value is None:
+        sql = (
+            f"SELECT {dialect.key_value(column)} AS k0 FROM {self._from_item()} WHERE {dialect.column(column)} IS NOT NULL"
+            f" ORDER BY {dialect.key_order(column)} DESC{dialect.limit(1)}"
+        )
+        row = self.connection.execute(*self.relation.binds().statement(sql)).first()
+        if row is None:
             # The kind of an empty column may be unknown.
             return Position(value=None, log=self.identity, kind=before.kind if before is not None else kind)
-        if column.kind is Kind.TEXT and not sorts_as_text(value):
+        (value,) = canonical(f"{self.context.name}: change_log", (column,), row)
+        if column.kind is Kind.TEXT and not TIME.fullmatch(str(value)):
             raise SourceConfigurationError(
                 f"{self.context.name}: change_log: position={column.name!r} holds a text, {value!r}, and texts sort differently from "
                 "numbers ('9' after '10'). Give a number or a time, or cast the column to one in ChangeLog(query=)"
             )
         return Position(value=value, log=self.identity, kind=kind, rows=self._rows_at(value))
-
-    def _extreme(self, direction: str) -> KeyPart | None:
-        column, dialect = self._position_column(), self.context.dialect
-        binds = self.relation.binds()
-        sql = (
-            f"SELECT {dialect.key_value(column)} AS k0 FROM {self._from_item()} WHERE {dialect.column(column)} IS NOT NULL"
-            f" ORDER BY {dialect.key_order(column)} {direction}{dialect.limit(1)}"
-        )
-        row = self.connection.execute(*binds.statement(sql)).first()
-        return None if row is None else canonical(f"{self.context.name}: change_log", (column,), row)[0]
 
     def _rows_at(self, value: KeyPart) -> tuple[KeyPart | None, ...]:
         """Return the number of changes at a position, and the least and greatest text of each key column."""

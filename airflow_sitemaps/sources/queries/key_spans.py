@@ -112,7 +112,8 @@ def _span(ranges: Sequence[KeyRange], wanted: Sequence[int]) -> KeySpan:
     cuts: list[Key] = []
     places = [wanted[0]]
     for before, place in pairwise(wanted):
-        upper, lower = ranges[before].upper, _lower(ranges[place])
+        upper, lower = ranges[before].upper, ranges[place].lower
+        assert lower is not None, "ranges are in key order"
         if upper is not None and upper != lower:
             cuts.append(upper)
             places.append(GAP)
@@ -120,12 +121,6 @@ def _span(ranges: Sequence[KeyRange], wanted: Sequence[int]) -> KeySpan:
         places.append(place)
     within = KeyRange(ranges[wanted[0]].lower, ranges[wanted[-1]].upper)
     return KeySpan(within=within, cuts=tuple(cuts), places=tuple(places))
-
-
-def _lower(within: KeyRange) -> Key:
-    if within.lower is None:
-        raise ValueError(f"the range {within} is open at its lower end but is not the first: give ranges in key order")
-    return within.lower
 
 
 def condition(dialect: Dialect, key: Sequence[Column], within: KeyRange, binds: Binds) -> str:
