@@ -102,13 +102,10 @@ class LocalStore(StoreSettings):
         for folder in (state, state / BOOKS):
             make_folders(folder, UMASK)
         sweep_scratch(state / BOOKS / "half", (public, state))
-        locks = not self.single_writer
-        return self._opened(
-            LocalObjects(area="public", root=public, books=state / BOOKS, permissions=permissions, needs_locks=locks),
-            LocalObjects(area="state", root=state, books=state / BOOKS, needs_locks=locks),
-            enforces_conditions=True,
-            records_etags=True,
-        )
+        books, locks = state / BOOKS, not self.single_writer
+        served = LocalObjects(area="public", root=public, books=books, permissions=permissions, needs_locks=locks)
+        private = LocalObjects(area="state", root=state, books=books, needs_locks=locks)
+        return self._opened(served, private, enforces_conditions=True, records_etags=True)
 
     def folders(self) -> tuple[Path, Path]:
         """Return the public and the state folder, absolute and without symlinks.
@@ -121,15 +118,12 @@ class LocalStore(StoreSettings):
         with explained("inspect", Path(self.path)):
             public = Path(self.path).expanduser().resolve()
             state = self.state_folder.resolve()
-        self._check_apart(public, state)
-        return public, state
-
-    def _check_apart(self, public: Path, state: Path) -> None:
         if state == public or public in state.parents or state in public.parents:
             raise ConfigurationError(
                 f"LocalStore({str(self.path)!r}): one of the folders {public} and {state} contains the other, so private "
                 "files would be served. Give state_dir= a folder outside the public one"
             )
+        return public, state
 
     def describe(self) -> str:
         """Return absolute path and address for logs."""

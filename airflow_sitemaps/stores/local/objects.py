@@ -261,16 +261,14 @@ class LocalObjects:
             above = Path(folder).relative_to(self.root).as_posix()
             for name in names:
                 key = name if above == "." else f"{above}/{name}"
-                if not name.startswith(SCRATCH) and is_key(key) and self._is_listed(key, recorded):
+                is_own = self.area == "state" or key.endswith(SITEMAP_SUFFIXES) or key_hash(key) in recorded
+                if not name.startswith(SCRATCH) and is_key(key) and is_own:
                     yield key
 
     def _unlisted(self, e: OSError) -> None:
         """Raise the error of a folder that could not be listed, unless it is gone, or is a public one that may not be read."""
         if e.errno not in NOT_A_FILE and (self.area == "state" or not isinstance(e, PermissionError)):
             raise e
-
-    def _is_listed(self, key: str, recorded: frozenset[str]) -> bool:
-        return self.area == "state" or key.endswith(SITEMAP_SUFFIXES) or key_hash(key) in recorded
 
 
 def _object_info(key: str, etag: str, status: os.stat_result, metadata: Mapping[str, str]) -> ObjectInfo:
