@@ -193,7 +193,7 @@ HASH_KIND: Final = "xxh3_64/1"
 
 
 def row_hashes(columns: Sequence[pa.Array]) -> pa.Array:
-    """Return the 64-bit hash of every row of equally long columns, as uint64."""
+    """Return the 64-bit hash of every row of equally long columns of texts, as uint64."""
     joined = encoded(columns)
     if not len(joined):
         return pa.array([], pa.uint64())
@@ -205,18 +205,11 @@ def encoded(columns: Sequence[pa.Array]) -> pa.Array:
     """Return the rows as large_binary, in the encoding that the module describes."""
     parts: list[Any] = []
     for column in columns:
-        data = as_binary(column)
+        data = pc.cast(column, pa.large_binary())
         length = pc.cast(pc.cast(pc.binary_length(data), pa.string()), pa.large_binary())
         marked = pc.binary_join_element_wise(length, data, pa.scalar(b":", pa.large_binary()))
         parts.append(pc.fill_null(marked, pa.scalar(b"-", pa.large_binary())))
     return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
-
-
-def as_binary(column: pa.Array) -> pa.Array:
-    """Return a column as large_binary: texts as their UTF-8 bytes, other values as Arrow writes them."""
-    if not (pa.types.is_large_binary(column.type) or pa.types.is_binary(column.type)):
-        column = pc.cast(column, pa.large_string())
-    return pc.cast(column, pa.large_binary())
 
 
 def slices(joined: pa.Array) -> tuple[memoryview, memoryview]:

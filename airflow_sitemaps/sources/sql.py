@@ -264,14 +264,14 @@ def dbt_model(manifest: str, model: str, folder: str) -> tuple[str, tuple[str, .
     content = _content(path, path.stat().st_mtime_ns)
     where = f"SqlSource.from_dbt(manifest={manifest!r}, model={model!r})"
     node = _node(content, model, where)
-    kind = str(_config(node).get("materialized", ""))
-    if kind == "ephemeral":
+    config = node.get("config") or {}
+    if config.get("materialized") == "ephemeral":
         raise SourceConfigurationError(
             f"{where}: the model is ephemeral, so the database has no table of it. Materialize it as a table, a view or an "
             "incremental model, or give its SQL as query="
         )
     columns = tuple(str(each.get("name", name)) for name, each in (node.get("columns") or {}).items())
-    contract = _config(node).get("contract") or {}
+    contract = config.get("contract") or {}
     return _table(node, content, where), columns if contract.get("enforced") else ()
 
 
@@ -335,10 +335,6 @@ def _names(node: Mapping[str, Any]) -> set[str]:
     name, package = str(node.get("name")), str(node.get("package_name"))
     names = {name, f"{name}.v{node['version']}"} if node.get("version") is not None else {name}
     return {*names, *(f"{package}.{each}" for each in names), str(node.get("unique_id"))}
-
-
-def _config(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    return dict(node.get("config") or {})
 
 
 def _table(node: Mapping[str, Any], content: Mapping[str, Any], where: str) -> str:

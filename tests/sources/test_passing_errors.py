@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -52,9 +55,9 @@ def test_described_columns(errors: list[Exception], kind: type[Exception], monke
         def described(*_: object, error: Exception = error) -> None:
             raise exc.OperationalError("SELECT 1", {}, error)
 
-        monkeypatch.setattr(context, "_described", described)
+        dialect: Any = SimpleNamespace(describe=described)
         with pytest.raises(kind):
-            context.columns_of(None, None, None, "p", {})  # type: ignore[arg-type]
+            context.columns_of(None, dialect, None, "p", {})  # type: ignore[arg-type]
 
 
 def test_an_error_of_a_drivers_package_that_pep_249_does_not_know() -> None:

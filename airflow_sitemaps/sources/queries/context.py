@@ -198,7 +198,10 @@ def columns_of(
     """
     names = {each for part in wanted.values() for each in part}
     try:
-        described = _described(connection, dialect, relation, names)
+        described = dialect.describe(connection, relation, sorted(names))
+        real = {column.name for name in names if (column := _named(described, name)) is not None}
+        if real != names & described.keys():
+            described = dialect.describe(connection, relation, sorted(real))
     except exc.DBAPIError as error:
         if is_passing(error):
             raise
@@ -237,12 +240,6 @@ def _is_left_out(connection: sa.Connection, dialect: Dialect, relation: Relation
     except exc.DBAPIError:
         return False
     return True
-
-
-def _described(connection: sa.Connection, dialect: Dialect, relation: Relation, names: set[str]) -> dict[str, Column]:
-    described = dialect.describe(connection, relation, sorted(names))
-    real = {column.name for name in names if (column := _named(described, name)) is not None}
-    return dialect.describe(connection, relation, sorted(real)) if real != names & described.keys() else described
 
 
 def _named(columns: dict[str, Column], name: str) -> Column | None:
