@@ -65,7 +65,8 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(sitemap=sitemap, **{"mode": "reschedule", "poke_interval": 300, **kwargs})
+        defaults = {"mode": "reschedule", "poke_interval": 300, **kwargs.pop("default_args")}
+        super().__init__(sitemap=sitemap, default_args=defaults, **kwargs)
         names = [section.name for section in sitemap.sections]
         unknown = [] if is_open(sections) else [name for name in listed(sections) if not sitemap.has_section(name)]
         if unknown:

@@ -456,3 +456,18 @@ def test_airflow_says_whether_the_triggerer_polls_by_default(
 def test_settings_that_cannot_be(sitemap: Sitemap, settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         SitemapSourceSensor(task_id="x", sitemap=sitemap, **settings)
+
+
+def test_default_args_of_the_dag_are_those_of_the_sensor(sitemap: Sitemap) -> None:
+    given = {"mode": "poke", "poke_interval": 60, "timeout": 3_600}
+    with DAG("defaults", schedule=None, default_args=given):
+        of_dag = SitemapSourceSensor(task_id="of_dag", sitemap=sitemap)
+        own = SitemapSourceSensor(task_id="own", sitemap=sitemap, mode="reschedule", poke_interval=30)
+        mapped = SitemapSourceSensor.partial(task_id="mapped", sitemap=sitemap).expand(sections=[["products"]])
+    alone = SitemapSourceSensor(task_id="alone", sitemap=sitemap)
+
+    assert (of_dag.mode, of_dag.poke_interval, of_dag.timeout) == ("poke", 60, 3_600)
+    assert (own.mode, own.poke_interval, own.timeout) == ("reschedule", 30, 3_600)
+    unmapped = mapped.unmap({"sections": ["products"]})
+    assert (unmapped.mode, unmapped.poke_interval) == ("poke", 60)
+    assert (alone.mode, alone.poke_interval) == ("reschedule", 300)
