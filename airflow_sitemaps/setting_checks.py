@@ -6,13 +6,16 @@ import math
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 from importlib.metadata import EntryPoint
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 
 LONGEST = timedelta(days=36_500)
 """A hundred years: longer durations lead to times that a ``datetime`` cannot hold."""
+
+NO_OBJECT: Final = 'its extra is not a JSON object. Write it like {"name": "value"}, or leave it empty'
+"""What is wrong with the extra of a connection. It may hold secrets, so no message shows it."""
 
 
 def _refuse(where: str, name: str, value: object, valid: str) -> NoReturn:

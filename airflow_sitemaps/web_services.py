@@ -247,12 +247,15 @@ def _connection(conn_id: str, what: str) -> Any:
     from airflow_sitemaps.airflow_compat import AirflowNotFoundException  # noqa: PLC0415
 
     try:
-        return BaseHook.get_connection(conn_id)
+        connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
         raise CredentialsError(
             f"connection {conn_id!r} is not defined in Airflow. Define it with {what} as its password: in the UI, or as "
             f'the environment variable AIRFLOW_CONN_{conn_id.upper()}=\'{{"conn_type": "generic", "password": "…"}}\''
         ) from None
+    if not isinstance(connection.extra_dejson, dict):
+        raise ConfigurationError(f"connection {conn_id!r}: {setting_checks.NO_OBJECT}")
+    return connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from errno import ENOENT
@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError, SourceError
+from airflow_sitemaps.setting_checks import NO_OBJECT
 from airflow_sitemaps.sources.columns import ColumnMapping
 from airflow_sitemaps.sources.dialects import dialect_of, dialect_of_type, extra_of_type
 from airflow_sitemaps.sources.driver import MESSAGE_CHARACTERS, WAIT_BOUND, labelled, setup, translated
@@ -255,6 +256,8 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
             f"connection {conn_id!r} is not defined in Airflow.{nearest(conn_id.lower(), defined)} Define it with "
             f"`airflow connections add`, in the UI, or as the environment variable {variable}"
         ) from None
+    if not isinstance(connection.extra_dejson, dict):
+        raise SourceConfigurationError(f"connection {conn_id!r}: {NO_OBJECT}")
     url = connection.extra_dejson.get("sqlalchemy_url")
     try:
         if url:
@@ -322,14 +325,15 @@ def _engine_of_connection(connection: Any, hooks: Any, unknown_type: type[Except
         url = plain_url(connection)
         if url is None:
             raise
-        return _engine_of_url(url, writing=writing)
+        nested = {key: value for key, value in connection.extra_dejson.items() if isinstance(value, (dict, list))}
+        return _engine_of_url(url, writing=writing, arguments=nested)
     dialect = dialect_of_type(str(connection.conn_type or ""))
     engine: sa.Engine = hook.get_sqlalchemy_engine() if dialect is None else dialect.hook_engine(connection, hook)
     return engine
 
 
 def plain_url(connection: Any) -> sa.URL | None:
-    """Return the URL of a connection without its provider, the extra as its query, or None without a driver.
+    """Return the URL of a connection without its provider, or None without a driver. The query has the plain values of its extra.
 
     ``sqlite:////data/mart.db`` and ``{"conn_type": "sqlite", "host": "/data/mart.db"}`` name the same file.
     """
@@ -366,17 +370,18 @@ def _cause(error: Exception, connection: Any) -> str:
     return f"{name}: {text[:MESSAGE_CHARACTERS]}" if text else name
 
 
-def _engine_of_url(url: sa.URL, *, writing: bool) -> sa.Engine:
-    """Return the engine of a URL. A DuckDB file is opened for reading if possible.
+def _engine_of_url(url: sa.URL, *, writing: bool, arguments: Mapping[str, Any] | None = None) -> sa.Engine:
+    """Return the engine of a URL, with ``arguments`` of its driver. A DuckDB file is opened for reading if possible.
 
     Several processes can read one DuckDB file, but only one can write it, and that one cannot also open it for reading.
     """
+    create = partial(sa.create_engine, connect_args=dict(arguments or {}))
     if writing or url.drivername.split("+")[0] != "duckdb" or url.database in (None, "", ":memory:"):
-        return sa.create_engine(url)
-    engine = sa.create_engine(url.update_query_dict({"access_mode": "read_only", **url.query}))
+        return create(url)
+    engine = create(url.update_query_dict({"access_mode": "read_only", **url.query}))
     try:
         with engine.connect():
             return engine
     except exc.DBAPIError:
         engine.dispose()
-        return sa.create_engine(url)
+        return create(url)

@@ -13,12 +13,13 @@ from unittest.mock import patch
 import pytest
 import sqlalchemy as sa
 
-from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError
+from airflow_sitemaps.errors import ConfigurationError, ConnectionNotFoundError, SourceConfigurationError
 from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources import session_factory
 from airflow_sitemaps.sources.dialects import dialect_of, extra_of_type
 from airflow_sitemaps.sources.session_factory import engine_of
 from airflow_sitemaps.sources.sql import SqlSource
+from airflow_sitemaps.web_services import password_and_extra
 
 PAGE = Path(__file__).parents[2] / "docs" / "connections.md"
 ROWS = dict(re.findall(r"^\| ([\w, ]+) \| .*?AIRFLOW_CONN_WAREHOUSE='(.+?)'` \|$", PAGE.read_text(), re.MULTILINE))
@@ -223,6 +224,31 @@ def test_an_argument_that_the_driver_does_not_take_is_said_with_the_connection(m
     with pytest.raises(SourceConfigurationError, match=r"connection 'mart': .*'pymysql' does not take: .*'ssl_mode'"):
         engine.connect()
     engine.dispose()
+
+
+def test_nested_values_of_an_extra_reach_the_driver(engine_for: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pymysql, ssl, given = pytest.importorskip("pymysql"), {"ca": "/certs/ca.pem"}, list[dict[str, Any]]()
+    monkeypatch.setattr(
+        pymysql, "connect", lambda **arguments: given.append(arguments) or (_ for _ in ()).throw(LookupError)
+    )
+    monkeypatch.setattr(session_factory, "_is_installed", lambda module: module == "pymysql")
+    engine = engine_for({"conn_type": "mysql", "host": "db", "extra": {"ssl": ssl, "charset": "utf8mb4"}})
+    with pytest.raises(LookupError):
+        engine.connect()
+    assert (given[0]["ssl"], given[0]["charset"]) == (ssl, "utf8mb4")
+
+
+@pytest.mark.parametrize("extra", ['[{"token": "s3cret"}]', "7", "true", "null"])
+def test_an_extra_that_is_no_object_is_said_with_the_connection(
+    extra: str, engine_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = {"conn_type": "sqlite", "host": "/data/mart.db", "password": "key", "extra": extra}
+    with pytest.raises(SourceConfigurationError, match=r"connection 'warehouse': its extra is not a JSON object"):
+        engine_for(connection)
+    monkeypatch.setenv("AIRFLOW_CONN_INDEXNOW", json.dumps(connection))
+    with pytest.raises(ConfigurationError, match=r"connection 'indexnow': its extra is not a JSON object") as caught:
+        password_and_extra("indexnow", "the key")
+    assert "s3cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "duckdb:///:memory:", "sqlite:///file::memory:?uri=true"])
