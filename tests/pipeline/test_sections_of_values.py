@@ -563,6 +563,15 @@ def test_another_column_needs_another_name(shop: Shop) -> None:
     shop.check()
 
 
+def test_a_column_in_quotes_is_the_same_column(shop: Shop) -> None:
+    shop.add("de", 40)
+    files = shop.build()
+    source = SqlSource("shop", table="products", key="id", loc=f"{BASE}{{slug}}")
+    quoted = Section.each('"locale"', source, name="products", least=LEAST)
+    assert shop.build(sitemap=Sitemap(shop.store, [quoted])) == files
+    shop.check()
+
+
 def test_a_later_section_may_not_have_the_name_of_a_value(shop: Shop) -> None:
     shop.add("de", 40)
     shop.build()

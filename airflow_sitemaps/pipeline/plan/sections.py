@@ -279,10 +279,14 @@ def members_with_values(sitemap: Sitemap) -> dict[str, Member]:
 
 
 def check_columns(sitemap: Sitemap, manifest: Manifest | None) -> None:
-    """Refuse a family whose published sections are those of another column: its rows would be listed twice."""
+    """Refuse a family whose published sections are those of another column: its rows would be listed twice.
+
+    The quotes around a column's name make no other column of it.
+    """
     for section in sitemap.sections:
         own = [member for member in members_of(manifest).values() if member.family == section.family]
-        if section.split is not None and (other := {member.column for member in own} - {section.split.column}):
+        columns = {member.column.strip('"`') for member in own}
+        if section.split is not None and (other := columns - {section.split.column.strip('"`')}):
             raise ConfigurationError(
                 f"Section.each({section.split.column!r}, name={section.family!r}): its published sections are those of the column "
                 f"{min(other)!r}. Give it another name=, and name {section.family!r} in retired= in the same change"
