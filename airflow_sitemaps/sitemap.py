@@ -273,6 +273,12 @@ class Sitemap:
             raise ConfigurationError(
                 f"Sitemap: must_list={wrong!r}: no section may list that scheme and host. Correct it, or name the host in cross_submit="
             )
+        dated = (s.format == "xml" and getattr(s.source, "lastmod", "") is not None for s in self.sections)
+        if (self.recent is not None or self.feeds) and not any(dated):
+            raise ConfigurationError(
+                "Sitemap: recent= and feeds= list pages by their dates, and no section with format='xml' has any: give one of their "
+                "sources lastmod=, or omit both"
+            )
         for section in self.sections:
             self._check_detection(section)
             self._check_page(section)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
+from airflow_sitemaps import Guards, ListSource, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators.decisions import Approval
 from airflow_sitemaps.testing import MemorySourceConfig
@@ -18,7 +18,7 @@ from tests.support.environment import BASE
 
 
 def sitemap(*sections: Section | str, index_name: str = "sitemap.xml", **settings: Any) -> Sitemap:
-    rows = MemorySourceConfig([])
+    rows = MemorySourceConfig([], lastmod="updated_at")
     named = [Section(section, rows) if isinstance(section, str) else section for section in sections or ("pages",)]
     return Sitemap(MemoryStore(base_url=BASE, index_name=index_name), named, **settings)
 
@@ -69,6 +69,19 @@ def test_a_must_list_may_name_a_host_that_a_section_lists() -> None:
     sitemap(must_list=[shop], cross_submit=["shop.other.com"])
     sitemap(must_list=[shop], rules={"scope-host": "keep"})
     sitemap(Section("shop", MemorySourceConfig([]), base_url=shop), must_list=[shop])
+
+
+@pytest.mark.parametrize("settings", [{"recent": timedelta(days=1)}, {"feeds": ("atom",)}])
+def test_a_feed_needs_a_section_with_dates(settings: dict[str, Any]) -> None:
+    """Without one it stays empty in every run."""
+    plain = Section("pages", MemorySourceConfig([]))
+    text = Section("text", MemorySourceConfig([], lastmod="updated_at"), format="text")
+    with pytest.raises(
+        ConfigurationError, match=r"recent= and feeds= .* no section .* give one of their sources lastmod="
+    ):
+        sitemap(plain, text, **settings)
+    sitemap(plain, "posts", **settings)
+    sitemap(plain, Section("list", ListSource([{"loc": "/", "lastmod": "2026-01-02"}])), **settings)
 
 
 def test_an_address_that_no_file_can_list_names_its_section() -> None:

@@ -92,7 +92,7 @@ def within_reach(sitemap: Sitemap, folder: Path, monkeypatch: pytest.MonkeyPatch
         if section.split is not None:
             return replace(section.source, conn_id="within_reach")  # type: ignore[type-var]
         row = {"id": 1, "loc": f"{sitemap.base_url_of(section)}{section.name}", "article": json.dumps(record)}
-        return MemorySourceConfig([row], news="article" if section.kind == "news" else None)
+        return MemorySourceConfig([row], lastmod="updated_at", news="article" if section.kind == "news" else None)
 
     sections = tuple(replace(section, source=source(section)) for section in sitemap.sections)
     folder.mkdir()

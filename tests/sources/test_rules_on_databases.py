@@ -19,7 +19,7 @@ from tests.support.source_sessions import BACKENDS, SQL_BACKENDS, create, live
 BASE = "https://www.example.com/"
 IMAGE = BASE + "i.png"
 VIDEO = {"thumbnail_loc": IMAGE, "title": "T", "description": "D", "content_loc": BASE + "v.mp4"}
-COLUMNS = ("loc", "images", "videos", "alternates", "title")
+COLUMNS = ("loc", "lastmod", "images", "videos", "alternates", "title")
 ROWS: dict[int, dict[str, Any]] = {
     1: {"loc": f"{BASE}a\ufffdb"},
     2: {"loc": f"{BASE}%EF%BF%BD"},

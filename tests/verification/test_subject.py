@@ -145,10 +145,11 @@ def test_every_kind_is_sound_from_a_folder(tmp_path: Path) -> None:
         base = site.base + "/"
 
         def rows(folder: str) -> list[dict[str, object]]:
-            return [{"id": n, "loc": f"{base}{folder}/{n}", "images": f'["{base}i/{n}.jpg"]'} for n in range(5)]
+            others = {"updated_at": "2026-01-02", "images": f'["{base}i/1.jpg"]'}
+            return [{"id": n, "loc": f"{base}{folder}/{n}", **others} for n in range(5)]
 
         sections = [
-            Section("pages", MemorySourceConfig(rows("p"), key="id", images="images")),
+            Section("pages", MemorySourceConfig(rows("p"), key="id", lastmod="updated_at", images="images")),
             Section("plain", MemorySourceConfig(rows("t"), key="id"), format="text"),
         ]
         sitemap = Sitemap(
