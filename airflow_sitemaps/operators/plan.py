@@ -276,19 +276,23 @@ def _label(task: Sequence[Batch], names: Mapping[int, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The ID of a sitemap's task group, its sections with retired ones, and those of the DAG's other groups."""
+    """The ID of a sitemap's task group, its sections with retired ones, and those of the DAG's other groups.
+
+    ``files`` are the beginnings of the names of shards in folders, which may be named like a group.
+    """
 
     group: str
     own: frozenset[str]
     others: Mapping[str, frozenset[str]]
+    files: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, operator: SitemapOperator) -> Names:
         """Return the names for a planning task."""
-        kind = type(operator)
-        tasks = [task for task in getattr(operator.get_dag(), "tasks", ()) if isinstance(task, kind)]
+        tasks = [task for task in getattr(operator.get_dag(), "tasks", ()) if isinstance(task, SitemapPlanOperator)]
         others = {_group(task): _sections(task) for task in tasks if task.task_id != operator.task_id}
-        return cls(_group(operator), _sections(operator), others)
+        files = tuple(f"{section.path}{section.name}-" for section in operator.sitemap.sections if section.path)
+        return cls(_group(operator), _sections(operator), others, files)
 
     def sections(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names of sections that concern this sitemap, without their group.
@@ -303,9 +307,9 @@ class Names:
         mine = []
         for name in names:
             group, _, shard = name.partition("/")
-            if group == self.group:
+            if group == self.group and not name.startswith(self.files):
                 mine.append(shard)
-            elif group not in self.others or not shard:
+            elif group not in self.others or not shard or name.startswith(self.files):
                 mine.append(name)
         return tuple(mine)
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.stages import RunRequest
 
 
-def plans() -> tuple[SitemapPlanOperator, SitemapPlanOperator]:
+def plans(path: str = "") -> tuple[SitemapPlanOperator, SitemapPlanOperator]:
     """The planning tasks of two sitemaps in one DAG, which both have a section ``pages``."""
     with DAG("names", schedule=None, max_active_runs=1) as dag:
         for group, section in (("shop", "products"), ("blog", "posts")):
             store = LocalStore(group, base_url=f"https://{group}.example/")
-            names = (section, "pages")
-            SitemapTaskGroup(group, Sitemap(store, [Section(name, MemorySourceConfig([])) for name in names]))
+            sections = [Section(name, MemorySourceConfig([]), path=path) for name in (section, "pages")]
+            SitemapTaskGroup(group, Sitemap(store, sections))
     shop, blog = dag.get_task("shop.plan"), dag.get_task("blog.plan")
     assert isinstance(shop, SitemapPlanOperator)
     assert isinstance(blog, SitemapPlanOperator)
@@ -105,6 +105,31 @@ def test_a_shard_with_its_group_is_written_again_by_that_sitemap_only() -> None:
     assert blog is not None
     assert shop.rebuild == ("pages-00001", "de/posts-00001")
     assert blog.rebuild == ("de/posts-00001",)
+
+
+def test_a_shard_in_a_folder_with_the_name_of_a_group_is_that_shard() -> None:
+    names = {"rebuild": ["shop/products-00001", "blog/shop/pages-00001"]}
+    shop, blog = (plan.request(names) for plan in plans("shop/"))
+
+    assert shop is not None
+    assert blog is not None
+    assert shop.rebuild == ("shop/products-00001",)
+    assert blog.rebuild == ("shop/pages-00001",)
+    shop, _ = (plan.request({"rebuild": ["shop/shop/products-00001"]}) for plan in plans("shop/"))
+    assert shop is not None
+    assert shop.rebuild == ("shop/products-00001",)
+
+
+def test_a_planning_task_of_a_subclass_has_the_other_groups_too() -> None:
+    class OwnPlan(SitemapPlanOperator):
+        pass
+
+    shop, _ = plans()
+    with shop.get_dag():  # type: ignore[union-attr]
+        own = OwnPlan(task_id="own", sitemap=shop.sitemap)
+
+    assert own.request({"sections": ["blog/posts"]}) is None
+    assert Names.of(shop).others.keys() == {"blog", ""}
 
 
 @pytest.mark.parametrize("params", [{"sections": ["shpo/pages"]}, {"allow": ["shrink:shpo/pages"]}])
