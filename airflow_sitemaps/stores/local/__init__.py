@@ -56,7 +56,7 @@ class LocalStore(StoreSettings):
     def __post_init__(self) -> None:
         from airflow_sitemaps.stores.local.permissions import check_mode  # noqa: PLC0415 - POSIX modules
 
-        if not isinstance(self.path, (str, os.PathLike)) or not str(self.path) or "://" in str(self.path):
+        if not _may_be_folder(self.path):
             raise ConfigurationError(
                 f"LocalStore({self.path!r}): give the folder that is served, like 'public/sitemaps'. A bucket has a store of its "
                 "own, such as S3Store('s3://…')"
@@ -65,7 +65,7 @@ class LocalStore(StoreSettings):
         super().__post_init__()
         where = self._named()
         if self.state_dir is not None:
-            if not isinstance(self.state_dir, (str, os.PathLike)) or "://" in str(self.state_dir):
+            if not _may_be_folder(self.state_dir):
                 raise ConfigurationError(f"{where}: state_dir={self.state_dir!r} must be a folder of this machine")
             with suppress(RuntimeError):  # an unknown home folder: ``open`` says so
                 _ = self.path.expanduser(), self.state_folder
@@ -164,6 +164,11 @@ class LocalStore(StoreSettings):
         if ".." in named.parts or not named.name or named.parent.resolve() != named.parent:
             named = named.resolve()  # the link is further up, or stable like /home: its target is as good
         return named.with_name(named.name + "-state") if named.name else named
+
+
+def _may_be_folder(path: object) -> bool:
+    text = str(path) if isinstance(path, (str, os.PathLike)) else ""
+    return bool(text) and "://" not in text and "\0" not in text
 
 
 def open_area(url: str, conn_id: str | None) -> ObjectStore:
