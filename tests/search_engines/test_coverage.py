@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
@@ -16,6 +17,7 @@ from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.search_engines import searchconsole
 from airflow_sitemaps.search_engines.searchconsole import COVERAGE, KEPT, SubmittedSitemap, history, observe
 from airflow_sitemaps.shards import layout
+from airflow_sitemaps.stores.memory import MemoryObjects
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
 
 URL = "https://shop.example/"
@@ -100,6 +102,23 @@ def test_old_observations_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
         clock.advance(timedelta(days=1))
 
     assert len(list(sitemap.store.open().state.list(COVERAGE))) == 3
+
+
+def test_an_old_observation_that_may_not_be_removed_is_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_self: MemoryObjects, key: str, **_: Any) -> None:
+        raise ConfigurationError(f"delete {key}: status 403")
+
+    monkeypatch.setattr(searchconsole, "KEPT", 1)
+    monkeypatch.setattr(MemoryObjects, "delete", refuse)
+    sitemap, clock = published(), FakeClock()
+    for _ in range(2):
+        assert observe(sitemap, SITE, [submitted("sitemap.xml")], clock.now()) is not None
+        clock.advance(timedelta(days=1))
+
+    assert len(history(sitemap.store.open().state)) == 2
+    assert "old observations stay in" in caplog.text
 
 
 def test_what_cannot_be_read_is_left_out() -> None:

@@ -350,8 +350,11 @@ def bounded_time(objects: ObjectStore, clock: Clock, recent: datetime | None = N
 def put_newest(objects: ObjectStore, folder: str, key: str, body: bytes, *, write_id: str, most: int) -> None:
     """Put an object into a folder of observations, and remove all but the ``most`` newest. Names are in order of time."""
     put_verified(objects, key, body, mode=Overwrite(), write_id=write_id)
-    for old in sorted(info.key for info in objects.list(folder))[:-most]:
-        objects.delete(old)
+    try:
+        for old in sorted(info.key for info in objects.list(folder))[:-most]:
+            objects.delete(old)
+    except (ConfigurationError, StoreError) as error:  # the new object is stored
+        log.warning("old observations stay in %s: %s", objects.url(folder), error)
 
 
 def newest(objects: ObjectStore, folder: str, most: int) -> Iterator[bytes]:
