@@ -35,6 +35,10 @@ LONGEST_READ_PAUSE_S: Final = 2.0
 NO_GENERATION: Final = 1
 """A generation that no object has: generations are times in microseconds. 0 would mean "no object"."""
 _ROLE: Final = "Give the connection's identity the role 'Storage Object User' on the bucket (storage.objects.create, get, list, delete)"
+_KMS_KEY: Final = (
+    "Encryption by KMS fails: enable the bucket's default key, or correct it, and give the project's Cloud Storage service agent the "
+    "role 'Cloud KMS CryptoKey Encrypter/Decrypter' on it"
+)
 NEXT_STEPS: Final = {
     "authError": "Check the credentials of the Airflow connection",
     "retentionPolicyNotMet": "A retention policy or a hold of the bucket forbids changes: publish to a bucket without one",
@@ -259,7 +263,9 @@ def _failure(call: str, e: Exception) -> bucket.CloudFailure:
     said = causes[0] if causes and isinstance(causes[0], dict) else {}
     code, text = str(said.get("reason", "")), str(said.get("message", e.message))
     advice = NEXT_STEPS.get(code, "") if status < 500 and status not in (404, 408, 409, 412, 429) else ""
-    if status == 404 and "bucket does not exist" in text:
+    if "Cloud KMS" in text and status in (400, 403, 404, 412):  # the reason is that of any other refusal
+        advice = _KMS_KEY
+    elif status == 404 and "bucket does not exist" in text:
         advice = "Create the bucket, or correct the URL or the connection"
     elif status == 401:
         advice = NEXT_STEPS["authError"]

@@ -250,6 +250,12 @@ def test_errors_name_the_next_step(gcs_connection: str, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("status", "reason", "kind", "advice"),
     [
+        (
+            403,
+            "forbidden: Permission denied on Cloud KMS key.",
+            ConfigurationError,
+            "service agent the role 'Cloud KMS CryptoKey",
+        ),
         (401, "authError", ConfigurationError, "Check the credentials"),
         (401, "required", ConfigurationError, "Check the credentials"),  # an anonymous caller
         (400, "required", ConfigurationError, "the requester pays"),
@@ -263,9 +269,11 @@ def test_errors_name_the_next_step(gcs_connection: str, monkeypatch: pytest.Monk
 def test_what_an_answer_means(gcs: GCSServer, status: int, reason: str, kind: type[Exception], advice: str) -> None:
     from google.api_core.exceptions import from_http_status
 
-    error = from_http_status(status, "GET https://x/?secret=1: no", errors=[{"reason": reason, "message": "no"}])
+    reason, _, message = reason.partition(": ")
+    said = {"reason": reason, "message": message or "no"}
+    error = from_http_status(status, "GET https://x/?secret=1: no", errors=[said])
     # The client reads no errors from the answers to uploads.
-    answer = SimpleNamespace(json=lambda: {"error": {"errors": [{"reason": reason, "message": "no"}]}})
+    answer = SimpleNamespace(json=lambda: {"error": {"errors": [said]}})
     of_upload = from_http_status(status, "POST https://x/?secret=1: {", response=answer)
     for each in (error, of_upload):
         raised = _failure("objects.insert gs://maps/k", each).error()
