@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import DAG, Param, TaskGroup, XComArg
 
 from airflow_sitemaps import setting_checks
+from airflow_sitemaps.operators.base import delimiters
 from airflow_sitemaps.operators.plan import PLAN_KEY, SitemapPlanOperator
 from airflow_sitemaps.operators.publish import LABEL, SitemapPublishOperator, SitemapWriteOperator
 from airflow_sitemaps.sitemap import Sitemap
@@ -85,14 +86,15 @@ class SitemapTaskGroup(TaskGroup):
             given = {**self.dag.default_args, **self.default_args, **(publish_kwargs or {})}
             self.decisions = decisions_dag(self.dag, str(self.group_id), sitemap, approval, given)
             asking = {"approval": approval, "decisions": self.decisions.dag_id}
-        querying = {} if pool is None else {"pool": pool}
+        querying, marks = {} if pool is None else {"pool": pool}, delimiters(self.dag)
+        label = LABEL.replace("{{", marks["variable_start_string"]).replace("}}", marks["variable_end_string"])
         with self.dag, self:  # the DAG too: it may be given as dag=
             self.plan = SitemapPlanOperator(
                 task_id="plan", sitemap=sitemap, batch_size=batch_size, **{**querying, **(plan_kwargs or {})}
             )
             self.plan.asks = approval is not None
             self.write = SitemapWriteOperator.partial(
-                task_id="write", sitemap=sitemap, **{"map_index_template": LABEL, **querying, **(write_kwargs or {})}
+                task_id="write", sitemap=sitemap, **{"map_index_template": label, **querying, **(write_kwargs or {})}
             ).expand(batch=self.plan.output)
             self.publish = SitemapPublishOperator(
                 task_id="publish",

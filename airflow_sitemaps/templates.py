@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import TemplateError, TemplateValueError
+from airflow_sitemaps.sources.user_texts import RUN_NAMES
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -69,10 +70,11 @@ def renderer(environment: Environment, words: Mapping[str, Any], *, in_shell: bo
 
     environment = environment.overlay(undefined=StrictUndefined)
     environment.context_class = Words
+    plain = environment.overlay(variable_start_string="{{", variable_end_string="}}")  # a DAG may have other delimiters
 
     def render(text: str) -> str:
         try:
-            return str(environment.from_string(text).render(words))
+            return str((plain if text in RUN_NAMES else environment).from_string(text).render(words))
         except UndefinedError as error:
             raise TemplateError(_undefined(str(error.message), words, in_shell=in_shell)) from error
         except TemplateSyntaxError as error:

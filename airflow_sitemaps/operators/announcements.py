@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowSkipException
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.operators.base import SitemapOperator, is_open, permanent_failures
+from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
@@ -185,8 +185,8 @@ class SitemapPingOperator(AnnouncingOperator):
         from airflow_sitemaps.search_engines.announcer import Ping
 
         super().__init__(sitemap=sitemap, **kwargs)
-        if not is_open([url, body]):
-            Ping(url=url, method=method, headers={} if is_open(headers) else headers or {}, body=body)
+        if not self.is_open([url, body]):
+            Ping(url=url, method=method, headers={} if self.is_open(headers) else headers or {}, body=body)
         self.url = url
         self.method = method
         self.headers = dict(headers) if isinstance(headers, Mapping) else headers or {}
@@ -246,7 +246,7 @@ class SearchConsoleSubmitOperator(AnnouncingOperator):
         from airflow_sitemaps.search_engines.searchconsole import check_property
 
         super().__init__(sitemap=sitemap, **kwargs)
-        if not is_open(site):
+        if not self.is_open(site):
             check_property(site)
         self.site = site
         self.conn_id = conn_id

@@ -22,7 +22,6 @@ from airflow_sitemaps.errors import (
     StoreContentError,
     StoreError,
 )
-from airflow_sitemaps.sources.user_texts import TEMPLATE
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
@@ -36,10 +35,10 @@ def own_name(operator: type) -> str:
     return next((kind.__name__ for kind in operator.__mro__ if kind.__module__.startswith("airflow_sitemaps.")), "")
 
 
-def is_open(value: Any) -> bool:
-    """Return whether Airflow replaces an argument, or a part of it, when the task runs: a template, a function, an XComArg."""
-    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    return callable(value) or hasattr(value, "resolve") or bool(TEMPLATE.search(str(value))) or any(map(is_open, parts))
+def delimiters(dag: Any) -> dict[str, str]:
+    """Return the delimiters of a DAG's templates, which may be its own."""
+    own = getattr(dag, "jinja_environment_kwargs", None) or {}
+    return {"variable_start_string": "{{", "variable_end_string": "}}", "block_start_string": "{%", **own}
 
 
 class SitemapOperator(BaseOperator):
@@ -72,6 +71,13 @@ class SitemapOperator(BaseOperator):
     def operator_name(self) -> str:
         """Return the name that Airflow's UI shows."""
         return str(getattr(self, "custom_operator_name", type(self).__name__))
+
+    def is_open(self, value: Any) -> bool:
+        """Return whether Airflow replaces an argument, or a part of it, when the task runs: a template, a function, an XComArg."""
+        parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+        marks = delimiters(self.get_dag())
+        is_template = any(marks[f"{kind}_start_string"] in str(value) for kind in ("variable", "block"))
+        return callable(value) or hasattr(value, "resolve") or is_template or any(map(self.is_open, parts))
 
     def whole_number(self, name: str, value: Any) -> int:
         """Return an argument, which may be a rendered template, as a whole number, or raise ConfigurationError."""

@@ -14,7 +14,7 @@ from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators import FAILED, MAX_SECTIONS, MAX_TEXT
-from airflow_sitemaps.operators.base import SitemapOperator, is_open, permanent_failures
+from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
 from airflow_sitemaps.search_engines.crawlers import BING, GOOGLE, Crawler
 from airflow_sitemaps.sources.access_log import AccessLog
 
@@ -177,7 +177,7 @@ class SearchConsoleInspectOperator(InspectingOperator):
         is_one = isinstance(property, str) or not isinstance(property, Collection)
         sites: Any = (property,) if is_one else property or ("",)
         for site in sites:
-            if not is_open(site):
+            if not self.is_open(site):
                 check_property(site)
         self.property = property
         self.conn_id = conn_id
@@ -241,7 +241,7 @@ class BingWebmasterOperator(InspectingOperator):
         from airflow_sitemaps.search_engines.bing_webmaster import BingInspector
 
         super().__init__(sitemap=sitemap, daily=daily, bounds=min_crawled, quota_store=quota_store, http=http, **kwargs)
-        if not is_open(site):
+        if not self.is_open(site):
             BingInspector(site=site, key="")  # it refuses what is no site
         self.site = site
         self.conn_id = conn_id

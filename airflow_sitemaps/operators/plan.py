@@ -15,7 +15,7 @@ from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, api_base_url, configuration
 from airflow_sitemaps.errors import RequestError
 from airflow_sitemaps.operators import PLAN_FACTS, is_on
-from airflow_sitemaps.operators.base import SitemapOperator, is_open, log_lines, own_xcom, permanent_failures
+from airflow_sitemaps.operators.base import SitemapOperator, log_lines, own_xcom, permanent_failures
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class SitemapPlanOperator(SitemapOperator):
             if number is not None:
                 setting_checks.whole_number(f"{type(self).__name__}({self.task_id!r})", name, number, least)
         _is_on("full", full), _is_on("dry_run", dry_run)
-        for permit in () if is_open(allow) else listed(allow):
+        for permit in () if self.is_open(allow) else listed(allow):
             if "/" not in permit:  # which groups there are is known when all are made
                 Permit.of(permit)
         self.sections = sections

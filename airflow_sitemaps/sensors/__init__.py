@@ -14,7 +14,7 @@ from airflow.sdk import BaseSensorOperator, Context
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, default_deferrable
 from airflow_sitemaps.errors import ConfigurationError, ConnectionNotFoundError, SourceConfigurationError, SourceError
-from airflow_sitemaps.operators.base import SitemapOperator, is_open, permanent_failures
+from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
 from airflow_sitemaps.operators.plan import listed
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         defaults = {"mode": "reschedule", "poke_interval": 300, **kwargs.pop("default_args")}
         super().__init__(sitemap=sitemap, default_args=defaults, **kwargs)
         names = [section.name for section in sitemap.sections]
-        unknown = [] if is_open(sections) else [name for name in listed(sections) if not sitemap.has_section(name)]
+        unknown = [] if self.is_open(sections) else [name for name in listed(sections) if not sitemap.has_section(name)]
         if unknown:
             raise ConfigurationError(
                 f"{self.task_id}: there is no section {', '.join(unknown)}; the sections are {', '.join(names)}"

@@ -181,8 +181,8 @@ class SqlSource(SourceSettings):
             "where": None if self.where is None else user_texts.rendered_text(render, "where=", self.where),
             "parameters": parameters or None,
             "change_log": None if self.change_log is None else self.change_log.rendered(render),
-            "run": user_texts.run_name(render, "{{ dag.dag_id }}/{{ run_id }}") if self.materialize else "",
-            "origin": user_texts.run_name(render, "dag={{ dag.dag_id }} task={{ task.task_id }} run={{ run_id }}"),
+            "run": user_texts.run_name(render, user_texts.RUN_NAMES[0]) if self.materialize else "",
+            "origin": user_texts.run_name(render, user_texts.RUN_NAMES[1]),
             "_template": self._template or self,
         }
         for name, value in values.items():

@@ -157,6 +157,10 @@ def refuse_templates(query: str | None, where: str | None, parameters: Mapping[s
             )
 
 
+RUN_NAMES: Final = ("{{ dag.dag_id }}/{{ run_id }}", "dag={{ dag.dag_id }} task={{ task.task_id }} run={{ run_id }}")
+"""Templates of this package: of the run in which stored rows stay, and of the comment before each statement."""
+
+
 def run_name(render: Callable[[str], str], template: str) -> str:
     """Return a run's name, or the empty text if the template could not be rendered."""
     try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import jinja2
 import pytest
 from airflow.models.renderedtifields import RenderedTaskInstanceFields
+from airflow.sdk import DAG
 from airflow.sdk.definitions.context import KNOWN_CONTEXT_KEYS
 from airflow.utils.session import create_session
 from airflow.utils.types import DagRunType
@@ -23,13 +24,15 @@ from sqlalchemy import select
 from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException
 from airflow_sitemaps.errors import TemplateError
 from airflow_sitemaps.operators.plan import listed
+from airflow_sitemaps.sensors import SitemapSourceSensor
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.task_group import SitemapTaskGroup
 from airflow_sitemaps.templates import LOGICAL_DATE, renderer, shell_environment, words_of_run
 from tests.semantics.shop import dag_of
 from tests.semantics.steps import Steps
-from tests.support.airflow_db import xcom_of
+from tests.support.airflow_db import run, states, xcom_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -173,6 +176,39 @@ def test_a_dag_that_renders_natively_does_not_change_the_sql(folder: Path) -> No
     assert run.state == "success"
     (body,) = (folder / "site").glob("pages-*")
     assert "about1.10<" in gzip.decompress(body.read_bytes()).decode()
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_dag_may_have_delimiters_of_its_own(folder: Path, native: bool) -> None:
+    """They are those of all templates of its sitemap; the package's own texts are rendered too."""
+    own = {
+        "variable_start_string": "<<",
+        "variable_end_string": ">>",
+        "block_start_string": "<%",
+        "block_end_string": "%>",
+    }
+    source = SqlSource("shop", query="SELECT id, slug || '{{<< params.suffix >>' AS url FROM pages", key="id", loc=URL + "{url}",
+                       materialize="main")  # fmt: skip
+    permits = ["<% if params.suffix %>shrink:pages<% endif %>"]
+    settings = {"jinja_environment_kwargs": own, "render_template_as_native_obj": native, "params": {"suffix": "x"}}
+    with DAG(
+        f"own_delimiters_{native}", schedule=None, max_active_runs=1, default_args={"retries": 0}, **settings
+    ) as dag:
+        site = Sitemap(LocalStore(folder / "site", base_url=URL), [Section("pages", source)])
+        SitemapTaskGroup("sitemap", site, plan_kwargs={"allow": permits})
+
+    ended = run(dag)
+
+    assert set(states(ended).values()) == {"success"}
+    (body,) = (folder / "site").glob("pages-*")
+    assert "imprint%7B%7Bx<" in gzip.decompress(body.read_bytes()).decode()
+    (written,) = (ti for ti in ended.get_task_instances() if ti.task_id == "sitemap.write")
+    assert written.rendered_map_index == "pages 1/1 (1 shard)"
+    with dag:
+        SitemapSourceSensor(task_id="sensor", sitemap=site, sections="<< params.names >>")
+    words = {"dag": dag, "task": dag.get_task("sitemap.plan"), "run_id": "one"}
+    plain = source.rendered(renderer(dag.get_template_env(), {**words, "params": {"suffix": "x"}}))
+    assert (plain.run, plain.origin) == (f"{dag.dag_id}/one", f"dag={dag.dag_id} task=sitemap.plan run=one")
 
 
 def test_a_dag_that_allows_undefined_words_does_not_allow_them_in_the_sql(folder: Path) -> None:
