@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -203,11 +204,13 @@ class SitemapPingOperator(AnnouncingOperator):
         from airflow_sitemaps.search_engines.announcer import Ping, default_client
         from airflow_sitemaps.web_services import password
 
-        headers = dict(self.headers)
+        # A DAG with render_template_as_native_obj makes numbers and dicts of texts that look like them.
+        headers = {str(name): str(value) for name, value in dict(self.headers).items()}
+        body = self.body if isinstance(self.body, str | None) else json.dumps(self.body)
         if self.conn_id is not None:
             headers["Authorization"] = f"Bearer {password(self.conn_id, 'the token')}"
         http = self.http or default_client()
-        ping = Ping(url=self.url, method=self.method, headers=headers, body=self.body, http=http)
+        ping = Ping(url=self.url, method=self.method, headers=headers, body=body, http=http)
         answers = {url: ping.send(url) for url in published.index_urls}
         self.record(published)
         log.info("pinged: %s", answers)

@@ -164,6 +164,22 @@ def test_without_the_setting_an_unchanged_run_is_sent(sitemap: Sitemap, server: 
     assert len(server.asked) == 2
 
 
+def test_a_ping_sends_texts_in_a_dag_that_renders_natively(sitemap: Sitemap, server: Site) -> None:
+    build(sitemap)
+    server.pages["/ping"] = Page(status=204)
+    body = {"files": ["{sitemap}"], "days": 2}
+    with DAG("native_ping", schedule=None, render_template_as_native_obj=True):
+        ping = SitemapPingOperator(
+            task_id="ping", sitemap=sitemap, url=f"{server.base}/ping", method="POST", headers={"X-Days": "2"},
+            body=json.dumps(body), http=LOOPBACK,
+        )  # fmt: skip
+    ping.render_template_fields({})
+    ping.execute({})
+    ((_, _, headers, sent),) = server.asked
+    assert headers["x-days"] == "2"
+    assert json.loads(sent) == {"files": [sitemap.index_url], "days": 2}
+
+
 def test_publish_skips_event_and_followers_of_an_unchanged_run(
     sitemap: Sitemap, rows: list[dict[str, Any]], server: Site
 ) -> None:
