@@ -14,7 +14,6 @@ from dataclasses import replace
 from errno import ENOENT
 from functools import partial
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
@@ -288,7 +287,7 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
 def _check_file(url: sa.URL) -> None:
     """Refuse a database file that does not exist: the driver would create it. A name with a colon is no plain path."""
     name, kind = url.database or ":", url.get_backend_name()
-    if kind in ("duckdb", "sqlite") and ":" not in name and not Path(name).expanduser().exists():
+    if kind in ("duckdb", "sqlite") and ":" not in name and not os.path.exists(os.path.expanduser(name)):  # noqa: PTH110, PTH111
         memory = "; a database without a file is duckdb:///:memory:" if kind == "duckdb" else ""
         raise FileNotFoundError(ENOENT, f"{os.strerror(ENOENT)}{memory}", name)
 

@@ -251,6 +251,15 @@ def test_an_extra_that_is_no_object_is_said_with_the_connection(
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["/data/" + "long" * 99, "~nobody-of-this-name/mart.db"])
+def test_a_file_that_cannot_be_looked_for_does_not_exist(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_MART", json.dumps({"conn_type": "sqlite", "host": name}))
+    with pytest.raises(
+        SourceConfigurationError, match=r"connection 'mart' \(type 'sqlite'\) names a file .*cannot be read"
+    ):
+        engine_of("mart")
+
+
 @pytest.mark.parametrize("url", ["sqlite://", "duckdb:///:memory:", "sqlite:///file::memory:?uri=true"])
 def test_a_database_without_a_file_is_opened(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if url.startswith("duckdb"):
