@@ -197,7 +197,7 @@ class SitemapPublishOperator(SitemapOperator):
             )
         with permanent_failures(context):
             # one call to the API server instead of one per task
-            receipts = [key for keys in self.receipts[:] for key in keys]
+            receipts = [key for keys in self.receipts[:] for key in ([keys] if isinstance(keys, str) else keys)]
             skipped = self._skipped_before(context["ti"], is_written=bool(receipts))
         if skipped:
             raise AirflowSkipException(f"{', '.join(skipped)} skipped before this task: nothing is published")

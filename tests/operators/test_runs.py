@@ -15,7 +15,7 @@ from airflow.models.asset import AssetEvent, AssetModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import BranchPythonOperator
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, XComArg, task
 from airflow.utils.session import create_session
 from sqlalchemy import select, update
 
@@ -24,8 +24,8 @@ from airflow_sitemaps.airflow_compat import AirflowSkipException
 from airflow_sitemaps.assets import EXTRA_LIMIT
 from airflow_sitemaps.operators import FAILED
 from airflow_sitemaps.operators.base import SitemapOperator
-from airflow_sitemaps.operators.plan import deployment
-from airflow_sitemaps.operators.publish import SitemapRollbackOperator
+from airflow_sitemaps.operators.plan import SitemapPlanOperator, deployment
+from airflow_sitemaps.operators.publish import SitemapPublishOperator, SitemapRollbackOperator, SitemapWriteOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.layout import ShardPolicy
@@ -430,6 +430,22 @@ def test_a_check_that_fails_before_publish_keeps_the_sitemap(
     assert states(ended)["sitemap.publish"] == ("success" if own_rule else "failed")
     if not own_rule:
         assert xcom(ended, "sitemap.publish", FAILED)["message"].startswith("check did not succeed")
+
+
+def test_receipts_may_be_one_list(sitemap: Sitemap, tmp_path: Path) -> None:
+    with DAG("gathered", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
+        plan = SitemapPlanOperator(task_id="plan", sitemap=sitemap, batch_size=1)
+        write = SitemapWriteOperator.partial(task_id="write", sitemap=sitemap).expand(batch=plan.output)
+
+        @task
+        def gather(receipts: Any) -> list[str]:
+            return [key for keys in receipts for key in keys]
+
+        receipts = gather(write.output)
+        SitemapPublishOperator(task_id="publish", sitemap=sitemap, plan=XComArg(plan, "plan"), receipts=receipts)
+
+    assert set(states(run(dag)).values()) == {"success"}
+    assert published(tmp_path / "site")
 
 
 def test_a_task_that_fails_by_chance_is_retried(tmp_path: Path) -> None:
