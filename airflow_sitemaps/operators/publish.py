@@ -137,6 +137,11 @@ class SitemapPublishOperator(SitemapOperator):
         super().__init__(sitemap=sitemap, **{"trigger_rule": rule, **kwargs})
         self.add_outlets([sitemap.asset])
         self.has_own_rule = "trigger_rule" in kwargs
+        if (own := kwargs.get("trigger_rule")) in ("all_success", "none_skipped"):
+            raise ConfigurationError(
+                f"SitemapPublishOperator({self.task_id!r}): trigger_rule={own!r} skips the task where no row is to be "
+                "read, because the writing task is skipped then: removed files stay public. Give 'none_failed' instead"
+            )
         self.plan: Any = plan
         self.receipts: Any = receipts
         self.planner_id = task_id_of(plan)

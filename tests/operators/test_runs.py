@@ -22,6 +22,7 @@ from sqlalchemy import select, update
 from airflow_sitemaps import Canary, Guards, Website
 from airflow_sitemaps.airflow_compat import AirflowSkipException
 from airflow_sitemaps.assets import EXTRA_LIMIT
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators import FAILED
 from airflow_sitemaps.operators.base import SitemapOperator
 from airflow_sitemaps.operators.plan import SitemapPlanOperator, deployment
@@ -430,6 +431,22 @@ def test_a_check_that_fails_before_publish_keeps_the_sitemap(
     assert states(ended)["sitemap.publish"] == ("success" if own_rule else "failed")
     if not own_rule:
         assert xcom(ended, "sitemap.publish", FAILED)["message"].startswith("check did not succeed")
+
+
+@pytest.mark.parametrize("rule", ["all_success", "none_skipped"])
+def test_a_rule_that_skips_publish_without_anything_to_write_is_refused(sitemap: Sitemap, rule: str) -> None:
+    """Such as a run that removes a retired section: it would be green, and its files would stay public."""
+    with pytest.raises(ConfigurationError, match=f"trigger_rule='{rule}' skips the task .* Give 'none_failed' instead"):
+        dag_of(sitemap, "rule", publish_kwargs={"trigger_rule": rule})
+
+
+def test_a_rule_of_its_own_publishes_a_run_without_anything_to_write(sitemap: Sitemap, tmp_path: Path) -> None:
+    own = {"trigger_rule": "none_failed"}
+    run(dag_of(sitemap, "own_rule", publish_kwargs=own))
+    smaller = replace(sitemap, sections=sitemap.sections[:1], retired=["pages"])
+
+    assert states(run(dag_of(smaller, "own_rule", publish_kwargs=own)))["sitemap.publish"] == "success"
+    assert not [name for name in published(tmp_path / "site") if name.startswith("pages")]
 
 
 def test_receipts_may_be_one_list(sitemap: Sitemap, tmp_path: Path) -> None:
