@@ -177,7 +177,7 @@ def _of_yaml(text: str, where: str) -> list[object]:
 
     try:
         pages = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a ValueError is of a date, such as 2026-02-30
         raise SourceConfigurationError(f"{where}: this is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(pages, list):
         raise SourceConfigurationError(f"{where}: give a list of URLs, or of mappings with 'loc'")

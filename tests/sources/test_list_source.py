@@ -105,6 +105,8 @@ def test_a_file_is_named_by_a_text() -> None:
         ("pages.csv", "loc\n/,2026\n", "entry 1: it has more fields than the header line"),
         ("pages.csv", "url\n/\n", "unknown field url"),
         ("pages.yaml", "a: [", "this is not YAML"),
+        ("pages.yaml", "- {loc: /, lastmod: 2026-02-30}", "this is not YAML: day is out of range for month"),
+        ("pages.yaml", "[" * 5_000, "this is not YAML: maximum recursion depth"),
         ("pages.yaml", "a: 1", "give a list of URLs"),
         ("pages.yaml", "", "give a list of URLs"),
         ("pages.csv", "loc\n", "the list is empty"),
