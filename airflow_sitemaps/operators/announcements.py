@@ -190,7 +190,7 @@ class SitemapPingOperator(AnnouncingOperator):
             Ping(url=url, method=method, headers={} if self.is_open(headers) else headers or {}, body=body)
         self.url = url
         self.method = method
-        self.headers = dict(headers) if isinstance(headers, Mapping) else headers or {}
+        self.headers: Any = dict(headers) if isinstance(headers, Mapping) else headers or {}
         self.body = body
         self.conn_id = conn_id
 
@@ -204,8 +204,11 @@ class SitemapPingOperator(AnnouncingOperator):
         from airflow_sitemaps.search_engines.announcer import Ping, default_client
         from airflow_sitemaps.web_services import password
 
+        if not isinstance(self.headers, Mapping):
+            what = f"SitemapPingOperator({self.task_id!r}): headers={type(self.headers).__name__}(…)"
+            raise ConfigurationError(f"{what} after rendering; give a mapping, whose values may be templates")
         # A DAG with render_template_as_native_obj makes numbers and dicts of texts that look like them.
-        headers = {str(name): str(value) for name, value in dict(self.headers).items()}
+        headers = {str(name): str(value) for name, value in self.headers.items()}
         body = self.body if isinstance(self.body, str | None) else json.dumps(self.body)
         if self.conn_id is not None:
             headers["Authorization"] = f"Bearer {password(self.conn_id, 'the token')}"

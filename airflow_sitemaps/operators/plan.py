@@ -176,7 +176,9 @@ class SitemapPlanOperator(SitemapOperator):
 
     def _check_rows(self, params: Mapping[str, Any]) -> int | None:
         rows = _setting(params, "check_rows", self.check_rows, 0) or 0
-        return self.whole_number("check_rows", rows) or None
+        if (number := self.whole_number("check_rows", rows)) < 0:
+            raise RequestError(f"check_rows={number}; give a whole number of at least 0")
+        return number or None
 
     def _is_dry(self, params: Mapping[str, Any]) -> bool:
         is_dry = _is_on("dry_run", _setting(params, "dry_run", self.explain_only, False))

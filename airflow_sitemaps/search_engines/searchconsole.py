@@ -238,7 +238,7 @@ class GoogleInspector:
     site_state: None = None
 
     def __post_init__(self) -> None:
-        for site in self.properties:
+        for site in self.properties or ("",):
             check_property(site)
 
     def day(self, now: datetime) -> date:

@@ -117,6 +117,14 @@ def test_an_interval_that_reaches_the_bound_is_no_alarm(tmp_path: Path, google: 
     assert len(google.asked) == 4
 
 
+def test_no_property_after_rendering_is_refused(tmp_path: Path) -> None:
+    sitemap = Sitemap(LocalStore(tmp_path, base_url=URL), [Section("a", MemorySourceConfig([]))])
+    task = SearchConsoleInspectOperator(task_id="x", sitemap=sitemap, property="{{ params.sites }}", token=lambda: "t")
+    task.property = []  # as native rendering leaves it
+    with pytest.raises(ConfigurationError, match="property"):
+        task.inspector()
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -98,6 +98,11 @@ def test_a_text_that_is_neither_true_nor_false_is_refused() -> None:
         shop.request({})
 
 
+def test_a_number_of_rows_below_zero_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="check_rows=-1; give a whole number of at least 0"):
+        requests(check_rows=-1)
+
+
 def test_a_shard_with_its_group_is_written_again_by_that_sitemap_only() -> None:
     shop, blog = requests(rebuild=["shop/pages-00001", "de/posts-00001"])
 

@@ -20,6 +20,7 @@ from airflow_sitemaps import (
     SitemapPingOperator,
     SitemapTaskGroup,
 )
+from airflow_sitemaps.airflow_compat import AirflowFailException
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.pipeline import build
@@ -178,6 +179,16 @@ def test_a_ping_sends_texts_in_a_dag_that_renders_natively(sitemap: Sitemap, ser
     ((_, _, headers, sent),) = server.asked
     assert headers["x-days"] == "2"
     assert json.loads(sent) == {"files": [sitemap.index_url], "days": 2}
+
+
+def test_headers_that_are_rendered_as_a_text_are_refused(sitemap: Sitemap) -> None:
+    build(sitemap)
+    with DAG("text_headers", schedule=None):
+        headers: Any = "{{ {'X-Days': '2'} }}"
+        ping = SitemapPingOperator(task_id="ping", sitemap=sitemap, url="https://x.example/{sitemap}", headers=headers)
+    ping.render_template_fields({})
+    with pytest.raises(AirflowFailException, match=r"headers=str\(…\) after rendering; give a mapping"):
+        ping.execute({"ti": SimpleNamespace(xcom_push=lambda **_: None)})
 
 
 def test_publish_skips_event_and_followers_of_an_unchanged_run(
