@@ -62,6 +62,14 @@ class SitemapOperator(BaseOperator):
         if self.follows and sitemap is not None and sitemap.asset not in self.inlets:
             self.add_inlets([sitemap.asset])
 
+    @classmethod
+    def partial(cls, **kwargs: Any) -> Any:
+        """Return a task to map, whose inlet the DAG has before the task is mapped."""
+        sitemap, inlets = kwargs.get("sitemap"), kwargs.get("inlets") or []
+        if cls.follows and sitemap is not None:
+            kwargs["inlets"] = [*(inlets if isinstance(inlets, (list, tuple)) else [inlets]), sitemap.asset]
+        return super().partial(**kwargs)
+
     @property
     def task_type(self) -> str:
         """Return the name of this package's class, for a subclass too: the pages know tasks that are not mapped by it."""

@@ -165,6 +165,7 @@ def _task(task: Mapping[str, Any]) -> TaskProfile | None:
     kind = KINDS.get(str(task.get("task_type", "")))
     if kind is None:
         return None
+    task = {**_mapping(task.get("partial_kwargs")), **task}  # of a mapped task
     return TaskProfile(
         task_id=str(task.get("task_id", "")),
         kind=kind,

@@ -18,6 +18,7 @@ from airflow_sitemaps.plugin.dag_profiles import KINDS, TaskKey
 FAILED: Final = frozenset({"failed", "upstream_failed"})
 ENDED: Final = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
 PUBLISHES: Final = next(operator for operator, kind in KINDS.items() if kind == "publish")
+WRITES: Final = next(operator for operator, kind in KINDS.items() if kind == "write")
 RUNS_AT_ONCE: Final = 50
 
 TRIGGERS: Final[Mapping[str, str]] = {
@@ -36,8 +37,8 @@ RETURNED: Final = "return_value"
 
 RunKey = tuple[str, str]
 """DAG ID and run ID."""
-Pushed = Mapping[tuple[str, str, str, str], Any]
-"""XCom values by (DAG, run ID, task, key)."""
+Pushed = Mapping[tuple[str, str, str, int, str], Any]
+"""XCom values by (DAG, run ID, task, map index, key)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +95,9 @@ class RunState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskState:
-    """One sitemap task of a run, or one batch of a mapped task.
+    """One sitemap task of a run, or one part of a mapped task, such as a batch.
 
-    ``map_index`` is the batch, from 0; -1 for a task that is not mapped. ``state`` is ``scheduled`` until Airflow sets
+    ``map_index`` is the part, from 0; -1 for a task that is not mapped. ``state`` is ``scheduled`` until Airflow sets
     one. ``start`` and ``end`` are those of the last attempt.
     """
 
@@ -112,9 +113,9 @@ class TaskState:
     end: datetime | None
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """DAG ID, run ID and task ID."""
-        return self.dag_id, self.run_id, self.task_id
+    def key(self) -> tuple[str, str, str, int]:
+        """DAG ID, run ID, task ID and map index."""
+        return self.dag_id, self.run_id, self.task_id, self.map_index
 
     @property
     def group_id(self) -> str:
@@ -212,7 +213,7 @@ _TASK_COLUMNS: Final = {
 def sitemap_tasks(
     session: Session, runs: Sequence[tuple[str, str]], *, batches: bool = True, states: Iterable[str] = ()
 ) -> list[TaskState]:
-    """Return the sitemap tasks of runs, ordered by task and batch."""
+    """Return the sitemap tasks of runs, ordered by task and map index; without ``batches`` not those of mapped writes."""
     wanted, tasks, groups = set(runs), [], list(_by_dag(runs).items())
     for start in range(0, len(groups), RUNS_AT_ONCE):
         part = groups[start : start + RUNS_AT_ONCE]
@@ -223,7 +224,7 @@ def sitemap_tasks(
             is_last_attempt(TaskInstance),
         )
         if not batches:
-            query = query.where(TaskInstance.map_index < 0)
+            query = query.where((TaskInstance.map_index < 0) | (TaskInstance.operator != WRITES))
         if states:
             query = query.where(TaskInstance.state.in_(list(states)))
         tasks += [_task(row) for row in session.execute(query) if (row[0], row[1]) in wanted]
@@ -239,7 +240,7 @@ def _task(row: Any) -> TaskState:
 def newest_ended(session: Session, keys: Collection[TaskKey]) -> list[TaskState]:
     """Return the newest of each task, as (DAG, task ID), that succeeded, and the newest that failed."""
     task, tasks, parts = TaskInstance, list[TaskState](), []
-    ended = (task.end_date.is_not(None), task.map_index < 0, task.operator.in_(list(KINDS)), is_last_attempt(task))
+    ended = (task.end_date.is_not(None), task.operator.in_(list(KINDS)), is_last_attempt(task))
     for (dag_id, task_id), state in product(sorted(keys), ("success", "failed")):
         query = select(*_TASK_COLUMNS.values()).where(task.dag_id == dag_id, task.task_id == task_id)
         newest = query.where(task.state == state, *ended).order_by(task.end_date.desc()).limit(1)
@@ -281,7 +282,7 @@ def xcoms(session: Session, tasks: Sequence[TaskState], keys: Sequence[str]) -> 
     wanted = {task.key for task in tasks}
     if not wanted:
         return []
-    dag_ids, run_ids, task_ids = (set(ids) for ids in zip(*wanted, strict=True))
+    dag_ids, run_ids, task_ids, _ = (set(ids) for ids in zip(*wanted, strict=True))
     columns = select(
         XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.map_index, XComModel.key, XComModel.value
     ).where(
@@ -291,7 +292,7 @@ def xcoms(session: Session, tasks: Sequence[TaskState], keys: Sequence[str]) -> 
         XComModel.key.in_(list(keys)),
         is_last_attempt(XComModel),
     )
-    return [(*row[:5], plain(_stored(row))) for row in session.execute(columns) if tuple(row[:3]) in wanted]
+    return [(*row[:5], plain(_stored(row))) for row in session.execute(columns) if tuple(row[:4]) in wanted]
 
 
 def _stored(row: Any) -> Any:
@@ -309,9 +310,9 @@ def _stored(row: Any) -> Any:
 
 def pushed_by(
     session: Session, tasks: Sequence[TaskState], keys: Sequence[str]
-) -> dict[tuple[str, str, str, str], Any]:
+) -> dict[tuple[str, str, str, int, str], Any]:
     """Return what tasks of any runs pushed, as plain JSON. One SQL statement reads all of it."""
-    return {(d, r, t, key): value for d, r, t, _, key, value in xcoms(session, tasks, keys)}
+    return {tuple(where): value for *where, value in xcoms(session, tasks, keys)}
 
 
 def plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from pendulum import FixedTimezone
 from sqlalchemy import event, insert, select
 
+from airflow_sitemaps.operators import VERIFIED
 from airflow_sitemaps.operators.announcements import (
     IndexNowOperator,
     SearchConsoleSubmitOperator,
@@ -32,7 +33,7 @@ from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import sync
-from tests.support.plugin_factories import NOW, Ran, add_run, add_task
+from tests.support.plugin_factories import NOW, Ran, add_event, add_run, add_task, extra, report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -203,6 +204,73 @@ def test_what_was_announced_and_what_came_back(admin: Client, session: Session, 
     assert [row["run_id"] for row in now if row["state"] == "running"] == ["run-90"]
 
 
+def push(session: Session, dag_id: str, task_id: str, index: int, key: str, value: Any) -> None:
+    """What a part of a mapped task of the DAG's only run pushed."""
+    run = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id)).one()
+    where = {"dag_run_id": run.id, "dag_id": dag_id, "run_id": run.run_id, "task_id": task_id, "map_index": index}
+    session.execute(insert(XComModel).values(**where, key=key, value=value, timestamp=NOW))
+
+
+def test_a_mapped_verification_counts_and_is_as_bad_as_its_worst_part(
+    admin: Client, session: Session, tmp_path: Path
+) -> None:
+    """It is in a DAG of its own, so that only its inlet says which sitemap it verifies."""
+    first, second = sitemap_at(tmp_path, "first"), sitemap_at(tmp_path, "second")
+    with DAG("both", schedule=None, max_active_runs=1) as dag:
+        for name, sitemap in (("one", first), ("two", second)):
+            SitemapTaskGroup(name, sitemap)
+    with DAG("checks", schedule=None) as checks:
+        SitemapVerifyOperator.partial(task_id="verify", sitemap=first, inlets=[Asset("load")]).expand(sample=[1, 2, 3])
+    for one in (dag, checks):
+        sync(one)
+    for sitemap in (first, second):
+        asset = asset_by_uri(session, str(sitemap.asset.uri))
+        assert asset is not None
+        add_event(session, asset.id, "both", extra(report(1, at=NOW)), NOW)
+    add_run(session, "checks", Ran(1, state="failed", plan=None, publish=None), NOW)
+    for index, (errors, minutes) in enumerate(((0, 1), (2, 2), (0, 3))):
+        state, end = "failed" if errors else "success", NOW + timedelta(minutes=minutes)
+        add_task(session, "checks", "run-1", "verify", "SitemapVerifyOperator", state, NOW, end, map_index=index)
+        facts = {"files": 3, "urls": 9, "errors": errors, "warnings": 0, "failures": [{"where": f"{index}.xml"}]}
+        push(session, "checks", "verify", index, VERIFIED, facts)
+    session.commit()
+
+    page, other = (admin.get("api/sitemap", asset=str(each.asset.uri)).json() for each in (first, second))
+    steps = admin.get("api/dags/checks/runs/run-1").json()["groups"][0]
+
+    assert (page["state"], page["reason"]) == ("failing", "Published files are invalid")
+    assert (page["verification"]["errors"], page["verification"]["map_index"]) == (2, 1)
+    assert page["verified_at"] is None, "a part that passed is not the whole"
+    assert [task["map_index"] for problem in page["problem_list"] for task in problem["failed_tasks"]] == [1]
+    assert (other["verification"], other["reason"]) == (None, "Not verified")
+    assert [(v["map_index"], v["errors"]) for v in steps["verifications"]] == [(0, 0), (1, 2), (2, 0)]
+    assert [step["map_index"] for step in steps["steps"]] == [0, 1, 2]
+
+
+def test_the_parts_of_a_mapped_announcement_have_their_own_outcomes(
+    admin: Client, session: Session, tmp_path: Path
+) -> None:
+    sitemap = sitemap_at(tmp_path, "pinged")
+    with DAG("pinged", schedule=None, max_active_runs=1) as dag:
+        SitemapTaskGroup("sitemap", sitemap)
+        SitemapPingOperator.partial(task_id="ping", sitemap=sitemap).expand(
+            url=["https://a.example", "https://b.example"]
+        )
+    sync(dag)
+    add_run(session, "pinged", Ran(1), NOW)
+    for index, status in enumerate((200, 500)):
+        add_task(session, "pinged", "run-1", "ping", "SitemapPingOperator", "success", NOW, NOW, map_index=index)
+        push(session, "pinged", "ping", index, RETURNED, {f"https://{index}.example": status})
+    session.commit()
+
+    rows = admin.get("api/sitemap/announcements", asset=str(sitemap.asset.uri)).json()["rows"]
+
+    assert [(row["map_index"], row["summary"]) for row in rows] == [
+        (0, "1 of 1 requests accepted."),
+        (1, "0 of 1 requests accepted."),
+    ]
+
+
 def test_the_last_task_that_ended_is_looked_up_by_key_and_state(session: Session) -> None:
     """Without a limit of its own each would read every instance of the task, and of other tasks."""
     for dag_id, number, state in (("a", 1, "success"), ("a", 2, "failed"), ("a", 3, "success"), ("b", 1, "failed")):
@@ -219,6 +287,6 @@ def test_the_last_task_that_ended_is_looked_up_by_key_and_state(session: Session
         event.remove(engine, "before_cursor_execute", note)
 
     assert sorted((*task.key, task.state) for task in tasks) == [
-        ("a", "run-2", "x", "failed"), ("a", "run-3", "x", "success"), ("b", "run-1", "y", "failed"),
+        ("a", "run-2", "x", -1, "failed"), ("a", "run-3", "x", -1, "success"), ("b", "run-1", "y", -1, "failed"),
     ]  # fmt: skip
     assert [statement.count("LIMIT") for statement in statements] == [RUNS_AT_ONCE, 64 - RUNS_AT_ONCE]

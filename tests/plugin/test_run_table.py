@@ -144,7 +144,7 @@ def test_values_that_an_xcom_backend_keeps_elsewhere_are_read_through_it(
     session.commit()
 
     (row,) = admin.get("api/sitemap/runs", asset=URI).json()["runs"]
-    publish: Any = SimpleNamespace(key=("shop", "run-1", "sitemap.publish"))
+    publish: Any = SimpleNamespace(key=("shop", "run-1", "sitemap.publish", -1))
     values = {key: value for *_, key, value in dag_runs.xcoms(session, [publish], list(pushed))}
 
     assert row["reason"] == "the store is down"

@@ -170,14 +170,31 @@ def test_runs_that_changed_nothing_change_nothing_however_many(
     assert check_of(replace(found, summaries=found.summaries[-30:], report=committed)) == check
 
 
+def ended(state: str, at: float | None = 60, *, run: str = "v", part: int = -1, errors: int = 0) -> VerificationRun:
+    return VerificationRun.of(replace(task(state, ended=at, run=run), map_index=part), {"errors": errors})
+
+
 def test_the_newest_task_that_ended_counts() -> None:
-    early, late = task("failed", run="early"), task("success", ended=200, run="late")
+    early, late = ended("failed", run="early"), ended("success", 200, run="late")
 
     assert newest_ended([late, early]) == late
-    assert newest_ended([task("running", ended=None), early]) == early
-    assert newest_ended([late, task("failed", ended=300)], passed=True) == late
-    assert newest_ended([task("skipped")]) is None
+    assert newest_ended([ended("running", None), early]) == early
+    assert newest_ended([late, ended("failed", 300)], passed=True) == late
+    assert newest_ended([late, ended("success", 300, errors=1)], passed=True) == late
+    assert newest_ended([ended("skipped")]) is None
     assert newest_ended([]) is None
+
+
+def test_a_mapped_task_is_as_bad_as_its_worst_part_and_passes_as_a_whole() -> None:
+    before = ended("success", 10, run="before")
+    good, crashed, bad = ended("success", 300, part=0), ended("failed", 200, part=1), ended("failed", part=2, errors=1)
+
+    assert newest_ended([before, good, crashed, bad]) == bad
+    assert newest_ended([before, good, crashed]) == crashed
+    assert newest_ended([before, good, crashed], passed=True) == before
+    assert newest_ended([before, good, ended("running", None, part=1)]) == before
+    assert newest_ended([before, bad, ended("running", None, part=1)]) == bad
+    assert newest_ended([before, good, ended("skipped", part=1)]) == good
 
 
 def test_facts_stay_small_with_errors_first() -> None:

@@ -28,6 +28,7 @@ export interface AnnouncementRow {
   dag_id: string;
   run_id: string;
   task_id: string;
+  map_index: number;
   state: string;
   at: string | null;
   summary: string;
@@ -75,12 +76,12 @@ export interface AvailableAction {
  */
 export interface BatchProgress {
   task_id: string;
+  map_index: number;
   kind: string;
   state: string;
   tries: number;
   start: string | null;
   end: string | null;
-  number: number;
   label: string;
   rows_planned: number | null;
   rows: number | null;
@@ -685,6 +686,7 @@ export interface RunGroup {
  */
 export interface TaskStep {
   task_id: string;
+  map_index: number;
   kind: string;
   state: string;
   tries: number;
@@ -700,6 +702,7 @@ export interface VerificationRun {
   dag_id: string;
   run_id: string;
   task_id: string;
+  map_index: number;
   state: string;
   start: string | null;
   end: string | null;

@@ -44,7 +44,7 @@ const answer = (lines: SitemapLine[]): Answer => ({
 const responding = (body: unknown, status = 200) =>
   vi.fn(async (_url: string, _init?: RequestInit) => new Response(JSON.stringify(body), { headers: { "Content-Type": "application/json" }, status }));
 
-const verified = (changes: Partial<VerificationRun> = {}): VerificationRun => ({ dag_id: "d", end: "2026-11-20T12:00:00Z", errors: 0, failures: [], files: 71, run_id: "r", start: null, state: "success", task_id: "verify", urls: 1, warnings: 0, ...changes });
+const verified = (changes: Partial<VerificationRun> = {}): VerificationRun => ({ dag_id: "d", end: "2026-11-20T12:00:00Z", errors: 0, failures: [], files: 71, map_index: -1, run_id: "r", start: null, state: "success", task_id: "verify", urls: 1, warnings: 0, ...changes });
 
 // Chakra's first rendering takes seconds on a busy machine.
 configure({ asyncUtilTimeout: 30_000 });
@@ -514,7 +514,7 @@ describe("the page of one sitemap", () => {
 
 describe("the tab of a run", () => {
   it("shows the message of a task that failed as it was written", async () => {
-    const task = { end: null, kind: "plan", start: null, state: "failed", task_id: "sitemap.plan", tries: 1 };
+    const task = { end: null, kind: "plan", map_index: -1, start: null, state: "failed", task_id: "sitemap.plan", tries: 1 };
     const group = { batches: [], failed: { "sitemap.plan": "column b.slug does not exist\r\nLINE 1: SELECT b.slug" }, group_id: "sitemap", plan: null, refused: [], speed: {}, steps: [task], verifications: [] };
     const progress = { conf: {}, dag_id: "shop", dry_run: false, end: null, groups: [group], reports: [], run_id: "r1", start: null, state: "failed", trigger: "manual" };
     vi.stubGlobal("fetch", vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("/sitemaps") && !String(url).includes("/runs/") ? { sitemaps: [] } : progress), { headers: { "Content-Type": "application/json" } })));
@@ -522,6 +522,18 @@ describe("the tab of a run", () => {
     const shown = await screen.findByTestId("failed-tasks");
     expect(shown.textContent).toContain("Column b.slug does not exist\nLINE 1: SELECT b.slug");
     expect(shown.textContent).not.toContain("\u{fffd}");
+  });
+});
+
+describe("the tab of a run with a mapped verification", () => {
+  it("has each part with its own log and result", async () => {
+    const verifications = [verified({ map_index: 0 }), verified({ errors: 2, map_index: 1, state: "failed" })];
+    const steps = verifications.map((part) => ({ ...part, kind: "verify", tries: 1 }));
+    const group = { batches: [], failed: {}, group_id: "", plan: null, refused: [], speed: {}, steps, verifications };
+    vi.stubGlobal("fetch", responding({ conf: {}, dag_id: "d", dry_run: false, end: null, groups: [group], reports: [], run_id: "r", sitemaps: [], start: null, state: "failed", trigger: "manual" }));
+    show(<RunTab dagId="d" runId="r" />);
+    expect((await screen.findByRole("link", { name: "verify [1]" })).getAttribute("href")).toContain("/tasks/verify/mapped/1");
+    expect(screen.getByRole("heading", { name: "verify [1]" }).nextElementSibling?.textContent).toContain("2 errors");
   });
 });
 
@@ -756,6 +768,7 @@ describe("the search engines' side", () => {
     at: "2026-11-20T11:00:00Z",
     dag_id: "shop",
     files: [],
+    map_index: -1,
     reason: "",
     run_id: "r1",
     service: "indexnow",

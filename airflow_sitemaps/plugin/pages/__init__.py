@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 from pydantic import BeforeValidator
 
 from airflow_sitemaps.pipeline.report import Report, SectionReport
-from airflow_sitemaps.plugin.dag_runs import TaskState
+from airflow_sitemaps.plugin.dag_runs import ENDED, TaskState
 from airflow_sitemaps.plugin.events import SectionSettings
 from airflow_sitemaps.plugin.readings import (
     ForeignModel,
@@ -54,6 +54,7 @@ class VerificationRun(ForeignModel):
     dag_id: str
     run_id: str
     task_id: str
+    map_index: int
     state: str
     start: Moment | None
     end: Moment | None
@@ -68,8 +69,13 @@ class VerificationRun(ForeignModel):
     @classmethod
     def of(cls, task: TaskState, pushed: object) -> VerificationRun:
         """Return the run of a verification task, with the numbers that it pushed."""
-        run = cls.read(pushed, **attributes(task, "dag_id", "run_id", "task_id", "state", "start", "end"))
+        run = cls.read(pushed, **attributes(task, *list(cls.model_fields)[:7]))
         return cast("VerificationRun", run)
+
+    @property
+    def task(self) -> tuple[str, str, str]:
+        """The task of a DAG run, whose parts a mapped task has."""
+        return self.dag_id, self.run_id, self.task_id
 
     @property
     def broken(self) -> bool:
@@ -82,11 +88,18 @@ class VerificationRun(ForeignModel):
         return began is not None and began + CLOCKS >= published_at
 
 
-def newest_ended(tasks: Iterable[TaskState], *, passed: bool = False) -> TaskState | None:
-    """Return the verification task that ended last, or None. Skipped tasks and tasks without an end do not count."""
-    states = {"success"} if passed else {"success", "failed"}
-    ended = [task for task in tasks if task.kind == "verify" and task.state in states]
-    return max(ended, key=lambda task: task.end or LONG_AGO, default=None)
+def newest_ended(runs: Sequence[VerificationRun], *, passed: bool = False) -> VerificationRun | None:
+    """Return the verification that ended last, or passed last; None if none did. Of a mapped task, it is the worst part.
+
+    Skipped parts do not count. A mapped task passes when all its parts have.
+    """
+    bad = [run for run in runs if run.state == "failed" or (run.state == "success" and run.broken)]
+    open_or_bad = {run.task for run in (*bad, *(run for run in runs if run.state not in ENDED))}
+    good = [run for run in runs if run.state == "success" and run.task not in open_or_bad]
+    ended = good if passed else [*bad, *good]
+    last = max(ended, key=lambda run: run.end or LONG_AGO, default=None)
+    parts = [run for run in ended if last is not None and run.task == last.task]
+    return max(parts, key=lambda run: (run.broken, run.end or LONG_AGO), default=None)
 
 
 if TYPE_CHECKING:

@@ -54,6 +54,7 @@ class AnnouncementRow(StrictModel):
     dag_id: str
     run_id: str
     task_id: str
+    map_index: int
     state: str
     at: Moment | None
     summary: str
@@ -168,7 +169,7 @@ def _row(task: TaskState, kind: Any, pushed: Pushed) -> AnnouncementRow:
     summary, files = _READERS[kind](returned) if returned is not None else ("", [])
     return AnnouncementRow(
         service=kind,
-        **attributes(task, "dag_id", "run_id", "task_id", "state"),
+        **attributes(task, "dag_id", "run_id", "task_id", "map_index", "state"),
         at=task.end or task.start,
         summary=summary,
         reason=why(pushed.get((*task.key, FAILED))) if task.state in dag_runs.FAILED else "",

@@ -143,13 +143,13 @@ def recent(
     """Return runs with their sitemap tasks and what these pushed; it is not read of tasks that emitted an event."""
     emitted = {(event.dag_id, event.run_id, event.group_id): event for event in events}
     states = {run.key: run.state for members in runs.values() for run in members}
-    unmapped = dag_runs.sitemap_tasks(session, list(states), batches=False)
-    publish = [task for task in unmapped if task.kind == "publish"]
+    whole = dag_runs.sitemap_tasks(session, list(states), batches=False)
+    publish = [task for task in whole if task.kind == "publish"]
     broken = sorted({t.key[:2] for t in publish if t.state in dag_runs.FAILED or states[t.key[:2]] == "failed"})
     batches = dag_runs.sitemap_tasks(session, broken, states=["failed"]) if broken else []
     tasks: dict[RunKey, list[TaskState]] = {}
-    for task in [*unmapped, *(batch for batch in batches if batch.map_index >= 0)]:
-        tasks.setdefault((task.dag_id, task.run_id), []).append(task)
+    for task in {task.key: task for task in (*whole, *batches)}.values():
+        tasks.setdefault(task.key[:2], []).append(task)
     publishing = [
         task
         for task in publish
@@ -160,7 +160,7 @@ def recent(
     asked = dict.fromkeys(task.key[:2] for task in publishing)
     others = [task for key in asked for task in tasks[key] if task.kind in ("plan", "write")]
     pushed.update(dag_runs.pushed_by(session, others, (FAILED, REFUSED, SECTIONS, PLAN_KEY)))
-    questions = [question for key, value in pushed.items() if key[3] == QUESTIONS for question in _questions(value)]
+    questions = [question for key, value in pushed.items() if key[-1] == QUESTIONS for question in _questions(value)]
     asking = dag_runs.runs_by_id(session, [(question.dag_id, question.run_id) for question in questions])
     active = frozenset(key for key, run in asking.items() if run.is_active)
     return RecentRuns(runs=runs, tasks=tasks, pushed=pushed, asking=active)
@@ -245,7 +245,7 @@ def _failure(run: RunState, publish: TaskState, known: RecentRuns, attempted: Se
     # Where the plan failed, the publishing task fails as well, for lack of a plan.
     kinds = ("plan",) if any(task.kind == "plan" for task in mine) else ("write", "publish")
     mine = [task for task in mine if task.kind in kinds]
-    pushing = list({task.task_id: task for task in (*mine, publish)}.values())
+    pushing = list({task.key: task for task in (*mine, publish)}.values())
     refused = [mapping(known.value(task, REFUSED)) for task in pushing]
     failures = [mapping(known.value(task, FAILED)) for task in pushing]
     refusals = [refusal for value in refused for refusal in refusals_of(value)]

@@ -138,9 +138,10 @@ class _Loaded:
     verified: Pushed
     now: datetime
 
-    def verification(self, task: TaskState | None) -> VerificationRun | None:
-        """Return the run of a verification task."""
-        return None if task is None else VerificationRun.of(task, self.verified.get((*task.key, VERIFIED)))
+    def verifications(self, keys: Sequence[TaskKey]) -> list[VerificationRun]:
+        """Return the runs of verification tasks."""
+        tasks = [task for key in keys for task in self.checks.get(key, ())]
+        return [VerificationRun.of(task, self.verified.get((*task.key, VERIFIED))) for task in tasks]
 
 
 def sitemap_assets(session: Session) -> list[AssetName]:
@@ -223,7 +224,7 @@ def _load(session: Session, evidence: Sequence[_Known], now: datetime, *, split:
     for task in (task for members in recent.tasks.values() for task in members):
         checks.get((task.dag_id, task.task_id), []).append(task)
     # The newest runs may have skipped it, or it may have failed in all of them.
-    without = {key for key, members in checks.items() if newest_ended(members, passed=True) is None}
+    without = {key for key, members in checks.items() if all(task.state != "success" for task in members)}
     for task in dag_runs.newest_ended(session, without):
         checks[task.dag_id, task.task_id].append(task)
     return _Loaded(
@@ -266,8 +267,7 @@ def _overview(known: _Known, loaded: _Loaded) -> Overview:
     )
     sections = section_facts(history, age)
     read = [section.read_at for section in sections if section.published and section.read_at is not None]
-    checks = [task for key in known.tasks.verify for task in loaded.checks.get(key, ())]
-    sound = [task for task in checks if (result := loaded.verification(task)) and not result.broken]
+    checks = loaded.verifications(known.tasks.verify)
     last = max(results, key=lambda outcome: outcome.at, default=None)
     snapshot = Snapshot(
         summaries=summaries[-RUNS_IN_LINE:],
@@ -278,8 +278,8 @@ def _overview(known: _Known, loaded: _Loaded) -> Overview:
         now=loaded.now,
         sections=sections,
         activity=activity,
-        verification=loaded.verification(newest_ended(checks)),
-        passed=loaded.verification(newest_ended(sound, passed=True)),
+        verification=newest_ended(checks),
+        passed=newest_ended(checks, passed=True),
         rollback_failed=_rollback_failed(known.tasks, summaries, loaded),
         misnamed=last if last is not None and last.is_misnamed else None,
         live=known.live,

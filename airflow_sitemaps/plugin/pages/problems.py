@@ -201,7 +201,7 @@ def _of_verification(snapshot: Snapshot) -> Iterator[Problem]:
         detail=_joined([*said, f"{more:,} more" if more > 0 and said else ""]),
         next_step=next_step,
         **attributes(verification, "dag_id", "run_id"),
-        failed_tasks=[FailedTask(task_id=verification.task_id, map_index=-1)],
+        failed_tasks=[FailedTask(**attributes(verification, "task_id", "map_index"))],
     )
 
 

@@ -245,6 +245,7 @@ class TaskStep(ForeignModel):
     """A sitemap task of a run."""
 
     task_id: str
+    map_index: int
     kind: str
     state: str
     tries: int
@@ -255,7 +256,6 @@ class TaskStep(ForeignModel):
 class BatchProgress(TaskStep):
     """One batch of the write task. Its numbers are None until it is written."""
 
-    number: int
     label: str
     rows_planned: int | None
     rows: Whole | None = None
@@ -347,24 +347,23 @@ def _group(name: str, tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now:
     planned = items(pushed.get("batches"))
     written = {(task, index): mapping(value) for task, index, key, value in mine if key == WRITTEN}
     batches = [task for task in tasks if task.kind == "write" and task.map_index >= 0]
-    verified = {task: value for task, _, key, value in mine if key == VERIFIED}
+    verified = {(task, index): value for task, index, key, value in mine if key == VERIFIED}
     # The names of batches as planned: Airflow names a batch only when it runs.
     returned = next((items(value) for _, index, key, value in mine if key == RETURNED and index < 0), [])
     labels = {number: text(mapping(reference).get("label")) for number, reference in enumerate(returned)}
     order = list(KINDS.values())
-    steps = sorted((t for t in tasks if t not in batches), key=lambda task: (order.index(task.kind), task.task_id))
+    steps = sorted((t for t in tasks if t not in batches), key=lambda t: (order.index(t.kind), t.task_id, t.map_index))
     return RunGroup(
         group_id=name,
         steps=[TaskStep(**attributes(task, *TaskStep.model_fields)) for task in steps],
         plan=plan,
-        verifications=[VerificationRun.of(t, verified.get(t.task_id)) for t in tasks if t.kind == "verify"],
+        verifications=[VerificationRun.of(t, verified.get(t.key[2:])) for t in tasks if t.kind == "verify"],
         failed=outcomes.reasons_of(mine),
         refused=[refusal for _, _, key, value in mine if key == REFUSED for refusal in refusals_of(value)],
         batches=[
             BatchProgress.read(
-                written.get((task.task_id, task.map_index)),
+                written.get(task.key[2:]),
                 **attributes(task, *TaskStep.model_fields),
-                number=task.map_index,
                 label=task.label or labels.get(task.map_index) or f"batch {task.map_index + 1}",
                 rows_planned=integer(planned[task.map_index]) if task.map_index < len(planned) else None,
             )

@@ -5,7 +5,7 @@ import { type ReactNode, useEffect, useState } from "react";
 
 import { useGet } from "../api";
 import { bytes, count, counted, duration, percent, sentence, short, visible } from "../format";
-import { AsOf, Failure, Inner, LeftOut, Logs, Message, Note, Page, Panel, State, Waiting, When, hasEnded } from "../parts/basics";
+import { AsOf, Failure, Inner, LeftOut, Logs, Message, Note, Page, Panel, State, Waiting, When, hasEnded, partOf } from "../parts/basics";
 import { Drift, Issues, Number, Plan, Sections, Stages, Tile, Tiles, Verified, Wide, shardChanges } from "../parts/report";
 import { logOf, pageOf, progressOf } from "../routes";
 import type { BatchProgress, DagSitemaps, RunGroup, RunProgress, RunReport, TaskStep } from "../types";
@@ -40,8 +40,8 @@ const took = (start: string | null, end: string | null, now: number) =>
 const Steps = ({ steps, now, run }: { steps: TaskStep[]; now: number; run: RunProgress }) => (
   <HStack as="ol" listStyleType="none" wrap="wrap" gap={3} aria-label="Steps">
     {steps.map((step) => (
-      <HStack as="li" key={step.task_id} borderWidth="1px" borderColor="border" borderRadius="md" px={3} py={1.5} fontSize="sm">
-        <Inner to={logOf(run.dag_id, run.run_id, step.task_id)}>{visible(step.task_id)}</Inner>
+      <HStack as="li" key={partOf(step)} borderWidth="1px" borderColor="border" borderRadius="md" px={3} py={1.5} fontSize="sm">
+        <Inner to={logOf(run.dag_id, run.run_id, step.task_id, step.map_index)}>{partOf(step)}</Inner>
         <State state={step.state} />
         <Text color="fg.muted">{took(step.start, step.end, now)}</Text>
         {step.tries > 1 && <Text color="fg.muted">Try {count(step.tries)}</Text>}
@@ -57,7 +57,7 @@ const Cells = ({ batches }: { batches: BatchProgress[] }) => (
   <Flex wrap="wrap" gap="2px" role="img" aria-label={`${counted(batches.length, "batch")} by state`}>
     {batches.map((batch) => (
       <Box
-        key={batch.number}
+        key={batch.map_index}
         width={batches.length > 400 ? "6px" : "14px"}
         height={batches.length > 400 ? "6px" : "14px"}
         borderRadius="2px"
@@ -73,7 +73,7 @@ const ORDER = ["failed", "up_for_retry", "running", "queued", "scheduled", "upst
 const Batches = ({ group, now, run }: { group: RunGroup; now: number; run: RunProgress }) => {
   const { speed, batches } = group;
   const share = speed.rows_to_read ? speed.rows / speed.rows_to_read : speed.batches ? speed.done / speed.batches : 0;
-  const listed = [...batches].sort((one, other) => ORDER.indexOf(one.state) - ORDER.indexOf(other.state) || one.number - other.number);
+  const listed = [...batches].sort((one, other) => ORDER.indexOf(one.state) - ORDER.indexOf(other.state) || one.map_index - other.map_index);
   return (
     <Flex direction="column" gap={3}>
       <Progress.Root value={Math.min(100, 100 * share)} colorPalette={speed.failed ? "red" : share >= 1 ? "green" : "blue"} data-testid="run-progress">
@@ -107,9 +107,9 @@ const Batches = ({ group, now, run }: { group: RunGroup; now: number; run: RunPr
         ]}
       >
         {listed.slice(0, BATCHES_AT_FIRST).map((batch) => (
-          <Table.Row key={batch.number}>
+          <Table.Row key={batch.map_index}>
             <Table.Cell>
-              <Inner to={logOf(run.dag_id, run.run_id, batch.task_id, batch.number)}>{visible(batch.label)}</Inner>
+              <Inner to={logOf(run.dag_id, run.run_id, batch.task_id, batch.map_index)}>{visible(batch.label)}</Inner>
             </Table.Cell>
             <Table.Cell>
               <State state={batch.state} />
@@ -148,10 +148,7 @@ const Result = ({ report, issues, at, sections_left_out }: RunReport) => (
 
 /** Tasks that failed for other reasons than a verification's findings, and why. */
 const FailedTasks = ({ group, run }: { group: RunGroup; run: RunProgress }) => {
-  const failed = [
-    ...group.steps.filter(({ kind, state }) => state === "failed" && kind !== "verify").map(({ task_id }) => ({ map_index: -1, task_id })),
-    ...group.batches.filter(({ state }) => state === "failed").map(({ number, task_id }) => ({ map_index: number, task_id })),
-  ];
+  const failed = [...group.steps, ...group.batches].filter(({ kind, state }) => state === "failed" && kind !== "verify");
   const names = [...new Set(failed.map(({ task_id }) => task_id))];
   const why = [...new Set(Object.values(group.failed))];
   if (!failed.length || (group.refused.length && !why.length)) return null;
@@ -209,7 +206,7 @@ const Group = ({ group, progress, now }: { group: RunGroup; progress: RunProgres
           </Part>
         )}
         {group.verifications.map((verification) => (
-          <Part key={verification.run_id} name="Verification">
+          <Part key={partOf(verification)} name={group.verifications.length > 1 ? partOf(verification) : "Verification"}>
             <Verified found={verification} />
           </Part>
         ))}

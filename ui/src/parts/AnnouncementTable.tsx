@@ -7,7 +7,7 @@ import { useGet } from "../api";
 import { counted, sentence, visible } from "../format";
 import { logOf } from "../routes";
 import type { AnnouncementRow, Announcements } from "../types";
-import { Age, Inner, More, Note, State, When, settled } from "./basics";
+import { Age, Inner, More, Note, State, When, partOf, settled } from "./basics";
 import { CoverageTable } from "./CoverageTable";
 import { FunnelChart } from "./FunnelChart";
 import { IndexStatusTable } from "./IndexStatusTable";
@@ -75,7 +75,7 @@ export const AnnouncementTable = ({ asset }: { asset: string }) => {
         ]}
       >
         {shown.map((row) => (
-          <Table.Row key={`${row.dag_id} ${row.run_id} ${row.task_id}`} verticalAlign="top" data-testid="announcement">
+          <Table.Row key={`${row.dag_id} ${row.run_id} ${partOf(row)}`} verticalAlign="top" data-testid="announcement">
             <Table.Cell whiteSpace="nowrap">{SERVICES[row.service]}</Table.Cell>
             <Table.Cell>
               <Age at={row.at} />
@@ -90,7 +90,7 @@ export const AnnouncementTable = ({ asset }: { asset: string }) => {
               ))}
             </Table.Cell>
             <Table.Cell>
-              <Inner to={logOf(row.dag_id, row.run_id, row.task_id)}>Log</Inner>
+              <Inner to={logOf(row.dag_id, row.run_id, row.task_id, row.map_index)}>Log</Inner>
             </Table.Cell>
           </Table.Row>
         ))}

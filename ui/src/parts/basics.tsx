@@ -327,20 +327,27 @@ export const Outer = ({ href, text = href ?? "" }: { href: string | null; text?:
     <>{visible(text)}</>
   );
 
+interface Task {
+  task_id: string;
+  map_index: number;
+}
+
 interface LogsProps {
   dagId: string;
   runId: string;
-  tasks: { task_id: string; map_index: number }[];
+  tasks: Task[];
   inAlert?: boolean;
 }
+
+/** The name of a task, or of a part of a mapped task. */
+export const partOf = ({ task_id, map_index }: Task): string => visible(map_index < 0 ? task_id : `${task_id} [${map_index}]`);
 
 /** Links to the logs of tasks and batches. */
 export const Logs = ({ dagId, runId, tasks, inAlert = false }: LogsProps) => (
   <>
-    {tasks.map(({ task_id, map_index }) => (
-      <Inner key={`${task_id} ${map_index}`} inAlert={inAlert} to={logOf(dagId, runId, task_id, map_index)}>
-        Log of {visible(task_id)}
-        {map_index < 0 ? "" : ` [${map_index}]`}
+    {tasks.map((task) => (
+      <Inner key={partOf(task)} inAlert={inAlert} to={logOf(dagId, runId, task.task_id, task.map_index)}>
+        Log of {partOf(task)}
       </Inner>
     ))}
   </>

@@ -325,7 +325,7 @@ export const Verified = ({ found, link = false }: { found: VerificationRun; link
         {found.end && <Age at={found.end} />}
         <Text>{verifiedText(found)}</Text>
         {link && <Inner to={runTabOf(found.dag_id, found.run_id)}>Open the run</Inner>}
-        {link && <Inner to={logOf(found.dag_id, found.run_id, found.task_id)}>Log</Inner>}
+        {link && <Inner to={logOf(found.dag_id, found.run_id, found.task_id, found.map_index)}>Log</Inner>}
       </Flex>
       {found.failures.length > 0 && (
         <Wide
