@@ -97,7 +97,9 @@ describe("the list", () => {
     const url = new URL(String(fetched.mock.calls[0]?.[0]));
     expect(Object.fromEntries(url.searchParams)).toEqual({ descending: "true", limit: "100", offset: "100", search: "shop", sort: "urls", state: "failing" });
     expect(screen.getByLabelText<HTMLSelectElement>("State").value).toBe("failing");
-    expect(screen.getByRole("link", { name: "Export CSV" }).getAttribute("href")).toContain("sitemaps.csv?");
+    const file = screen.getByRole("link", { name: "Export CSV" }) as HTMLAnchorElement;
+    expect(file.href).toContain("sitemaps.csv?");
+    expect([file.target, file.hasAttribute("download")]).toEqual(["_blank", false]); // an error shows its reason there
     expect(screen.getByTestId("as-of").textContent).toMatch(/^As of /u);
   });
 
@@ -509,6 +511,16 @@ describe("the page of one sitemap", () => {
     const keep = screen.getByRole("button", { name: "Keep the dates of products" });
     fireEvent.click(keep);
     expect((await screen.findByTestId("confirm")).textContent).toContain("URLs of products whose columns changed keep their dates");
+  });
+});
+
+describe("a search that fails", () => {
+  it("is no page that could not load", async () => {
+    vi.stubGlobal("fetch", responding({ detail: "The database is locked" }, 500));
+    show(<FindUrl asset="s3://a" />);
+    fireEvent.change(screen.getByLabelText("URL to find"), { target: { value: "https://a.example/" } });
+    fireEvent.click(screen.getByRole("button", { name: "Find URL" }));
+    expect((await screen.findByTestId("failure")).textContent).toBe("Request failedThe database is locked");
   });
 });
 

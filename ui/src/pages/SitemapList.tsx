@@ -5,7 +5,7 @@ import { useEffect, useState } from "react";
 
 import { address, useGet } from "../api";
 import { bytes, count, counted, percent, visible } from "../format";
-import { ActivityBadges, Age, AsOf, Failure, Inner, Note, Option, Page, State, VERDICTS, VerdictBadge, Waiting } from "../parts/basics";
+import { ActivityBadges, Age, AsOf, Export, Failure, Inner, Note, Option, Page, State, VERDICTS, VerdictBadge, Waiting } from "../parts/basics";
 import { Sparkline } from "../parts/charts";
 import { FindUrl } from "../parts/FindUrl";
 import { Number as Figure, Wide } from "../parts/report";
@@ -152,11 +152,7 @@ const Filters = ({ answer, query, csv }: { answer: Answer; query: ReturnType<typ
           Archived ({count(answer.totals.archived)})
         </Option>
       )}
-      <Button asChild size="sm" variant="outline">
-        <a href={csv} download="sitemaps.csv">
-          Export CSV
-        </a>
-      </Button>
+      <Export size="sm" href={csv} />
     </Flex>
   );
 };

@@ -8,7 +8,7 @@ import { type ApiError, address, post, useGet } from "../api";
 import { ago, bytes, count, counted, duration, few, percent, sentence, shortly, sum, visible } from "../format";
 import { Act, type Acting, NotAvailable, ReadOnly, Started, useActions } from "../parts/Actions";
 import { AnnouncementTable } from "../parts/AnnouncementTable";
-import { ActivityBadges, Again, Age, AsOf, Failure, Fold, Inner, LeftOut, Logs, Message, More, Note, Option, Outer, Panel, State, Trail, VerdictBadge, Waiting, When, settled } from "../parts/basics";
+import { ActivityBadges, Again, Age, AsOf, Export, Failure, Fold, Inner, LeftOut, Logs, Message, More, Note, Option, Outer, Panel, State, Trail, VerdictBadge, Waiting, When, settled } from "../parts/basics";
 import { ChangesPreview } from "../parts/ChangesPreview";
 import { Chart, type ChartPoint } from "../parts/charts";
 import { FindUrl } from "../parts/FindUrl";
@@ -454,11 +454,7 @@ const Published = ({ page, acting, stamp, inMap }: { page: SitemapPage; acting: 
         gist={issuesText(page)}
         aside={
           issues > 0 && (
-            <Button asChild size="xs" variant="outline">
-              <a href={address("sitemap/issues.csv", { asset })} download="validation-issues.csv">
-                Export CSV
-              </a>
-            </Button>
+            <Export href={address("sitemap/issues.csv", { asset })} />
           )
         }
       >

@@ -1,11 +1,11 @@
 /** What would change: between two generations before a rollback, or by what a safety check blocked before an override. */
 
-import { Box, Button, Text } from "@chakra-ui/react";
+import { Box, Text } from "@chakra-ui/react";
 
 import { address, useGet } from "../api";
 import { count, counted, signed, visible } from "../format";
 import type { ChangesAnswer, GenerationChanges } from "../types";
-import { Age, Note, settled } from "./basics";
+import { Age, Export, Note, settled } from "./basics";
 
 /** What a section's ledger knows of a URL. */
 const AGES = { first_listed: "first listed", changed_at: "changed", gone: "gone" };
@@ -82,11 +82,7 @@ export const ChangesPreview = ({ asset, from, to, run }: ChangesPreviewProps) =>
           <Samples title="URLs removed" urls={data.urls.removed_samples} total={data.urls.removed} ages={data.urls.ages} />
           <Samples title="URLs changed" urls={data.urls.changed_samples} total={data.urls.changed} ages={data.urls.ages} />
           {data.urls.added + data.urls.removed + data.urls.changed > 0 && (
-            <Button asChild size="xs" variant="outline" mt={2}>
-              <a href={address("sitemap/changes.csv", params)} download="changes.csv">
-                Export CSV
-              </a>
-            </Button>
+            <Export href={address("sitemap/changes.csv", params)} mt={2} />
           )}
         </>
       )}

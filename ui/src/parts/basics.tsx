@@ -224,12 +224,21 @@ export const Failure = ({ error, retry, asOf }: { error: ApiError; retry?: () =>
     status="error"
     role="alert"
     data-testid="failure"
-    title={error.status === 404 ? "Not found" : "Could not load"}
+    title={error.status === 404 ? "Not found" : retry ? "Could not load" : "Request failed"}
     aside={retry && <Again retry={retry} />}
   >
     {visible(error.message)}
     {asOf !== undefined && ` The data below is from ${clock(asOf)}.`}
   </Message>
+);
+
+/** A file to download. Where there is none, the tab that it opens says why: the attribute `download` would hide it. */
+export const Export = ({ href, size = "xs", ...more }: { href: string } & Pick<ButtonProps, "size" | "mt">) => (
+  <Button asChild size={size} variant="outline" {...more}>
+    <a href={href} target="_blank">
+      Export CSV
+    </a>
+  </Button>
 );
 
 /** When the data on the page arrived. */
