@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -157,6 +158,20 @@ def test_a_refusal_is_told_by_its_task() -> None:
     found = group([task("plan", "failed", start=0, end=5)], [("sitemap.plan", -1, REFUSED, refused)], 9)
 
     assert found["refused"] == refused["refusals"]
+
+
+def test_a_permit_names_its_sitemap_where_the_run_has_several() -> None:
+    """Without it, ``allow`` would let the refusals of the other sitemap pass as well."""
+    tasks = [replace(task("plan", "failed"), task_id=f"{name}.plan") for name in ("de", "fr")]
+    refused = {"refusals": [{"message": "m", "permit": permit} for permit in ("shrink:a=0.5", "total", "")]}
+    rows = [(task.task_id, -1, REFUSED, refused) for task in tasks]
+
+    groups = progress(RUN, tasks, rows, NOW).groups
+
+    assert {group.group_id: [refusal.permit for refusal in group.refused] for group in groups} == {
+        "de": ["shrink:de/a=0.5", "de/total", ""],
+        "fr": ["shrink:fr/a=0.5", "fr/total", ""],
+    }
 
 
 def test_hostile_xcoms_break_nothing() -> None:

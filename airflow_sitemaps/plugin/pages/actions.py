@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from airflow_sitemaps.airflow_compat import DagNotFound, DagRunAlreadyExists, ParamValidationError, trigger_run
 from airflow_sitemaps.plugin.dag_profiles import DagProfile, dag_profiles, dags_by_id
+from airflow_sitemaps.plugin.pages.outcomes import of_group
 from airflow_sitemaps.plugin.pages.overview import Overview
 from airflow_sitemaps.plugin.readings import NO_NUL, StrictModel
 
@@ -127,7 +128,7 @@ def conf_of(request: ActionRequest, available: AvailableAction) -> dict[str, Any
         changes = {
             "sections": [own + name for name in request.sections or every],
             "shards": [own + name for name in request.shards],
-            "permits": [re.sub("^(.*:)?", rf"\g<0>{own}", permit, count=1) for permit in request.permits],
+            "permits": [of_group(permit, available.group) for permit in request.permits],
         }
         request = request.model_copy(update=changes)
     if not available.possible:

@@ -324,13 +324,20 @@ def _reasons(failure: Mapping[str, Any]) -> list[str]:
     return [f"Section {text(section.get('section'))}: {text(section.get('message'))}" for section in failed]
 
 
-def refusals_of(value: Any) -> list[PushedRefusal]:
-    """Return the refusals that a task pushed; empty if it pushed none."""
+def refusals_of(value: Any, group: str | None = None) -> list[PushedRefusal]:
+    """Return the refusals that a task pushed; empty if it pushed none. Their permits are for a ``group``, if one is given."""
     pushed = mapping(value)
     if not pushed:
         return []
-    refusals = [PushedRefusal.read(refusal) for refusal in items(pushed.get("refusals"))]
+    parts = [mapping(refusal) for refusal in items(pushed.get("refusals"))]
+    refusals = [PushedRefusal.read({**part, "permit": of_group(text(part.get("permit")), group)}) for part in parts]
     return refusals or [PushedRefusal.read({"message": pushed.get("message")})]
+
+
+def of_group(permit: str, group: str | None) -> str:
+    """Return a permit for one sitemap of a DAG with several: ``shrink:shop/products``."""
+    guard, colon, name = permit.rpartition(":")
+    return permit if not permit or group is None else f"{guard}{colon}{group}/{name}"
 
 
 def why(value: Any) -> str:

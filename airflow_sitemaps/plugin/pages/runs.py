@@ -324,11 +324,12 @@ def progress(
     groups: dict[str, list[TaskState]] = {}
     for task in tasks:
         groups.setdefault(task.group_id, []).append(task)
+    several = sum(task.kind == "plan" for task in tasks) > 1
     return RunProgress(
         **attributes(run, "dag_id", "run_id", "state", "trigger", "start", "end"),
         dry_run=run.is_dry,
         conf={name: run.conf[name] for name in list(run.conf)[:50]},
-        groups=[_group(name, members, xcoms, now) for name, members in sorted(groups.items())],
+        groups=[_group(members, xcoms, now, name if several else None) for name, members in sorted(groups.items())],
         reports=[
             RunReport(
                 issues=issues_of(e.report, e.settings),
@@ -339,37 +340,37 @@ def progress(
     )
 
 
-def _group(name: str, tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now: datetime) -> RunGroup:
+def _group(tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now: datetime, own: str | None) -> RunGroup:
+    """Return one group's part of a run. ``own`` is its name in permits, if the run has several sitemaps."""
     ids = {task.task_id for task in tasks}
     mine = [row for row in xcoms if row[0] in ids]
     pushed = next((mapping(value) for _, _, key, value in mine if key == PLAN_FACTS), {})
     plan = PlanNumbers.read(pushed) if pushed else None
     planned = items(pushed.get("batches"))
-    written = {(task, index): mapping(value) for task, index, key, value in mine if key == WRITTEN}
+    of_part = {row[:3]: row[3] for row in mine}
     batches = [task for task in tasks if task.kind == "write" and task.map_index >= 0]
-    verified = {(task, index): value for task, index, key, value in mine if key == VERIFIED}
     # The names of batches as planned: Airflow names a batch only when it runs.
     returned = next((items(value) for _, index, key, value in mine if key == RETURNED and index < 0), [])
     labels = {number: text(mapping(reference).get("label")) for number, reference in enumerate(returned)}
     order = list(KINDS.values())
     steps = sorted((t for t in tasks if t not in batches), key=lambda t: (order.index(t.kind), t.task_id, t.map_index))
     return RunGroup(
-        group_id=name,
+        group_id=tasks[0].group_id,
         steps=[TaskStep(**attributes(task, *TaskStep.model_fields)) for task in steps],
         plan=plan,
-        verifications=[VerificationRun.of(t, verified.get(t.key[2:])) for t in tasks if t.kind == "verify"],
+        verifications=[VerificationRun.of(t, of_part.get((*t.key[2:], VERIFIED))) for t in tasks if t.kind == "verify"],
         failed=outcomes.reasons_of(mine),
-        refused=[refusal for _, _, key, value in mine if key == REFUSED for refusal in refusals_of(value)],
+        refused=[refusal for _, _, key, value in mine if key == REFUSED for refusal in refusals_of(value, own)],
         batches=[
             BatchProgress.read(
-                written.get(task.key[2:]),
+                of_part.get((*task.key[2:], WRITTEN)),
                 **attributes(task, *TaskStep.model_fields),
                 label=task.label or labels.get(task.map_index) or f"batch {task.map_index + 1}",
                 rows_planned=integer(planned[task.map_index]) if task.map_index < len(planned) else None,
             )
             for task in batches
         ],
-        speed=_speed(batches, plan, list(written.values()), now),
+        speed=_speed(batches, plan, [mapping(row[3]) for row in mine if row[2] == WRITTEN], now),
     )
 
 
