@@ -89,7 +89,8 @@ def is_on(value: object) -> bool:
 def refusal_facts(error: Exception) -> dict[str, Any]:
     """Return the refusals of a ``RefusedError`` or a ``PartlyPublishedError``.
 
-    Each has a sentence, and the permit that lets the run pass, if any. ``run`` identifies the run in the store, which holds what it would have published.
+    Each has the permit that lets the run pass, if any, and the first ``MAX_LINES`` have a sentence. ``run`` identifies
+    the run in the store, which holds what it would have published.
     """
     refusals = [
         {
@@ -98,8 +99,10 @@ def refusal_facts(error: Exception) -> dict[str, Any]:
             "message": getattr(refusal, "message", str(refusal))[:MAX_TEXT],
             "permit": getattr(refusal, "permit", None),
         }
-        for refusal in tuple(getattr(error, "refusals", ()))[:MAX_LINES]
+        for refusal in tuple(getattr(error, "refusals", ()))[:MAX_NAMES]
     ]
+    for refusal in refusals[MAX_LINES:]:
+        del refusal["message"]
     sections = list(getattr(error, "sections", ()))[:MAX_NAMES]
     return {
         "message": str(error)[:MAX_TEXT],

@@ -64,6 +64,7 @@ def test_more_sections_than_refusals_are_pushed_are_refused() -> None:
     outcome = outcome_of(names, {FAILED: failure_facts(error), REFUSED: refusal_facts(error)})
 
     assert outcome.sections == {**dict.fromkeys(names[:100], "refused"), "s100": "published"}
+    assert [refusal.permit for refusal in outcome.refusals] == [f"shrink:{name}=0.6" for name in names[:100]]
 
 
 NAMES = [f"s{number:03}" for number in range(400)]

@@ -156,7 +156,7 @@ def _row(
         kind=kind,
         result=result,
         start=run.start or run.queued_at,
-        reason=" ".join(said)[:500],
+        reason=" ".join(filter(None, said))[:500],
         failed_tasks=outcome.failed_tasks[:LINKS] if outcome is not None else (),
         **numbers,
     )
@@ -360,7 +360,7 @@ def _group(tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now: datetime, 
         plan=plan,
         verifications=[VerificationRun.of(t, of_part.get((*t.key[2:], VERIFIED))) for t in tasks if t.kind == "verify"],
         failed=outcomes.reasons_of(mine),
-        refused=[refusal for _, _, key, value in mine if key == REFUSED for refusal in refusals_of(value, own)],
+        refused=[r for *_, key, value in mine if key == REFUSED for r in refusals_of(value, own) if r.message],
         batches=[
             BatchProgress.read(
                 of_part.get((*task.key[2:], WRITTEN)),
