@@ -27,6 +27,7 @@ from airflow_sitemaps.operators import (
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.report import SectionReport, ShardCounts
+from airflow_sitemaps.plugin.readings import iso
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 from airflow_sitemaps.task_group import SitemapTaskGroup
@@ -436,6 +437,7 @@ def test_an_unchanged_run_is_fresh_also_without_an_event(admin: Client, session:
 
     assert page["freshness"]["age_s"] == 50 * 60
     assert page["state"] == "not_verified"
+    assert line(admin)["at"] == iso(NOW - timedelta(minutes=48)), "the last successful run of the list"
 
 
 def test_a_refusal_says_what_which_guard_and_where_the_log_is(admin: Client, session: Session) -> None:

@@ -14,11 +14,11 @@ from airflow_sitemaps.plugin.dag_profiles import DagState, dags_by_id
 from airflow_sitemaps.plugin.events import SectionSettings
 from airflow_sitemaps.plugin.pages import Gauge, Issue, PublishedReport, VerificationRun, gauges, issues_of
 from airflow_sitemaps.plugin.pages.actions import AvailableAction, actions_of
-from airflow_sitemaps.plugin.pages.outcomes import Activity
+from airflow_sitemaps.plugin.pages.outcomes import GOOD, Activity
 from airflow_sitemaps.plugin.pages.overview import RUNS_IN_LINE, Overview
 from airflow_sitemaps.plugin.pages.problems import Problem, is_warned
 from airflow_sitemaps.plugin.pages.verdict import DataAge, LastResult, SectionSnapshot, State, verdict_of
-from airflow_sitemaps.plugin.readings import Moment, StrictModel, attributes
+from airflow_sitemaps.plugin.readings import Moment, StrictModel, attributes, iso
 
 PROBLEMS_IN_LIST: Final = 3
 SortKey = Literal["state", "name", "dag", "at", "urls", "shards", "size", "generation", "dropped"]
@@ -117,6 +117,8 @@ def line_of(overview: Overview) -> dict[str, Any]:
     # A ``javascript:`` URL in an event must not become a link.
     index_urls = [url for url in report.index_urls if url.startswith(("https://", "http://"))]
     run_dag_id, run_id = overview.last_run
+    results = [section.outcome for section in snapshot.sections if section.outcome is not None]
+    ended = [iso(outcome.at) for outcome in results if outcome.result in GOOD]  # also without an event
     lastmods = [section.newest_lastmod for section in snapshot.sections if section.newest_lastmod]
     return {
         "asset": overview.asset.uri,
@@ -134,7 +136,7 @@ def line_of(overview: Overview) -> dict[str, Any]:
         "problems": [problem.title for problem in overview.problems if problem.severity != "info"][:PROBLEMS_IN_LIST],
         "run_dag_id": run_dag_id,
         "run_id": run_id,
-        "at": latest.at if latest else None,
+        "at": max([latest.at, *ended]) if latest else None,
         "verified_at": snapshot.passed.end if snapshot.passed else None,
         "data_read_at": snapshot.age.data_at,
         "newest_lastmod": max(lastmods, default=None),
