@@ -260,10 +260,7 @@ def _failure(run: RunState, publish: TaskState, known: RecentRuns, attempted: Se
     if is_misnamed:
         said = {"sections": {}, "others": None}
     elif failed:
-        # Only the first refusals are pushed, but the permits of every section.
-        guarded = {refusal.section for refusal in refusals} | {
-            text(p.get("section")) for p in parts if p.get("permits")
-        }
+        guarded = {refusal.section for refusal in refusals}
         unchanged = {name for failure in partly for name in texts(failure.get("unchanged"))}
         sections = {n: "published" if is_partial and n not in unchanged else "unchanged" for n in attempted}
         sections |= {name: "refused" if name in guarded else "failed" for name in failed}
