@@ -299,6 +299,7 @@ _TABLE: Final[tuple[tuple[str, str, str, Severity], ...]] = (
     ("index-host", "a file of an index is on the index's own site", _LARGE, "error"),
     ("index-path", "a file of an index is in its folder or deeper", _LARGE, "warning"),
     ("index-lastmod", "an index's lastmod is no earlier than the newest lastmod in the file", _PROTOCOL, "warning"),
+    ("robots-file", "a sitemap's file is not disallowed by robots.txt", "RFC 9309", "error"),
     ("robots-index", "robots.txt names the sitemap", _PROTOCOL, "warning"),
     ("manifest-missing", "a file of the manifest is listed and exists", _OURS, "error"),
     ("manifest-extra", "a file listed is in the manifest", _OURS, "error"),

@@ -199,10 +199,12 @@ class _VerificationRun:
             self.sampled[position] = entry.loc
 
     def _is_named_by_robots(self, public: str | None, *, as_child: bool) -> bool:
-        """Return whether robots.txt names this file or its index. Reports a requested address that it does not name."""
+        """Return whether robots.txt names this file or its index. Reports one that it disallows, or a requested one without a name."""
         if public is None or not self.options.robots or not _is_http(public) or self.options.public is not None:
             return False
         self._robots = self._robots or RobotsCache(self.fetcher)
+        if not self._robots.robots_of(public).allows(public, self.options.crawler):
+            self.findings_of(public).note("robots-file", f"{self._robots.address(public)} disallows it")
         if as_child:
             return any(self._robots.names(index) for index in self.indexes) or self._robots.names(public)
         is_named = self._robots.names(public)

@@ -161,6 +161,16 @@ def test_path_scope_falls_away_where_robots_names_the_index() -> None:
     assert judged(site) == {"robots-index": INDEX, "scope-path": BASE + "maps/a.xml"}
 
 
+def test_a_file_that_robots_disallows_is_one_that_no_crawler_reads() -> None:
+    site = web(sitemap__xml=index("a.xml"), a__xml=urlset(BASE + "a"))
+    site.pages[BASE + "robots.txt"] = f"User-agent: *\nDisallow: /a.xml\nSitemap: {INDEX}\n".encode()
+    assert judged(site) == {"robots-file": BASE + "a.xml"}
+    assert judged(site, robots=False) == {}
+    site.pages[BASE + "robots.txt"] = f"User-agent: Googlebot\nDisallow: /sitemap.xml\nSitemap: {INDEX}\n".encode()
+    assert judged(site) == {"robots-file": INDEX}
+    assert judged(site, crawler="bingbot") == {}
+
+
 def test_the_same_url_in_two_files_is_named_with_both() -> None:
     site = web(sitemap__xml=index("a.xml", "b.xml"), a__xml=urlset(BASE + "x"), b__xml=urlset(BASE + "y", BASE + "x"))
     (failure,) = verify(site, INDEX, now=NOW).failures
