@@ -28,6 +28,7 @@ from airflow_sitemaps.pipeline.report import Report
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, chosen, with_published_members
 from airflow_sitemaps.ports import Progress
 from airflow_sitemaps.protocol import robots as robots_txt
+from airflow_sitemaps.protocol.loc import normalise
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.report_text import LogProgress
 from airflow_sitemaps.shards.guards import Permit
@@ -122,7 +123,7 @@ def _verified(arguments: argparse.Namespace) -> Verification:
     target = arguments.target
     if arguments.sample < 0:
         raise TargetError(f"--sample {arguments.sample}: give the number of pages to fetch, 0 or more")
-    if arguments.public is not None and not arguments.public.lower().startswith(("http://", "https://")):
+    if arguments.public is not None and not (normalise(arguments.public, origin="").loc or "").startswith("http"):
         raise TargetError(
             f"--public {arguments.public!r}: give the whole address, such as https://www.example.com/sitemap.xml"
         )
