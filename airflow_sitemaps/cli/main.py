@@ -53,14 +53,18 @@ def execute(arguments: argparse.Namespace) -> int:
     wants_json = bool(getattr(arguments, "json", False)) or getattr(arguments, "format", "") == "json"
     verbose = bool(getattr(arguments, "verbose", False))
     status = FAILED
-    with answer_stream() as out, log_lines(verbose=verbose):
-        try:
-            status = _run(arguments, out, wants_json=wants_json)
-        except KeyboardInterrupt:
-            status = INTERRUPTED
-            print("interrupted; the published sitemap is still complete", file=sys.stderr)
-        except Exception as error:
-            status = _failed(error, out, wants_json=wants_json)
+    try:
+        with answer_stream() as out, log_lines(verbose=verbose):
+            try:
+                status = _run(arguments, out, wants_json=wants_json)
+            except KeyboardInterrupt:
+                status = INTERRUPTED
+                print("interrupted; the published sitemap is still complete", file=sys.stderr)
+            except Exception as error:
+                status = _failed(error, out, wants_json=wants_json)
+    except OSError as error:  # of the answer, which is written to its end here: its disk is full, for example
+        print(f"standard output: {error.strerror}. The answer (exit status {status}) is cut off", file=sys.stderr)
+        status = status or FAILED
     return status
 
 
@@ -68,7 +72,7 @@ def _run(arguments: argparse.Namespace, out: TextIO, *, wants_json: bool) -> int
     from airflow_sitemaps.cli.commands import COMMANDS
 
     answer = COMMANDS[arguments.command](arguments)
-    with suppress(BrokenPipeError):  # who reads the output wants no more, as ``head`` does
+    with suppress(OSError):  # who reads the output wants no more, as ``head`` does, or ``execute`` reports it
         if wants_json if answer.json is None else answer.json:
             _print_json(answer.document, out)
         else:
@@ -82,7 +86,7 @@ def _failed(error: Exception, out: TextIO, *, wants_json: bool) -> int:
     if wants_json:
         refusals = list(map(_refusal, error.refusals)) if isinstance(error, GuardError) else []
         document = {"type": type(error).__name__, "message": str(error), "refusals": refusals}
-        with suppress(BrokenPipeError):
+        with suppress(OSError):
             _print_json({"error": document}, out)
     if isinstance(error, SitemapError):
         with suppress(BrokenPipeError):

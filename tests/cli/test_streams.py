@@ -108,3 +108,16 @@ def test_closed_streams_are_no_error(
     assert "generation 1 of" in run(f"status {shop.target} 2>&-").stdout
     unanswered = run(f"rollback {shop.target} 1 <&-")
     assert (unanswered.returncode, "pass --yes" in unanswered.stderr) == (2, True)
+
+
+def test_an_answer_that_its_disk_cannot_hold_is_a_failure(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path, capfd)
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", shop.connection)
+    for status, words in ((1, ["status"]), (2, ["find", "--json", "/no"])):
+        command = [sys.executable, "-W", "ignore", "-m", "airflow_sitemaps.cli", words[0], shop.target, *words[1:]]
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        assert (done.returncode, "Traceback" in done.stderr) == (status, False), done.stderr
+        assert "standard output: No space left on device" in done.stderr
