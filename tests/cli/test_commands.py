@@ -269,7 +269,9 @@ def test_wrong_use_is_status_2(arguments: list[str], capsys: pytest.CaptureFixtu
     assert "usage: airflow-sitemaps" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("public", ["", "www.example.com/sitemap.xml", "https//www.example.com/", "https://", "https://[x", "/a"])
+@pytest.mark.parametrize(
+    "public", ["", "www.example.com/sitemap.xml", "https//www.example.com/", "https://", "https://[x", "/a"]
+)
 def test_a_public_address_without_a_scheme_or_a_host_is_refused(shop: Shop, public: str) -> None:
     shop.json("build", shop.target)
     status, _, err = shop.shell("verify", str(shop.site), "--public", public)

@@ -490,6 +490,20 @@ def test_observed_dates_begin_again_only_with_a_permit(shop: Shop) -> None:
     shop.check()
 
 
+def test_a_page_that_changes_while_another_section_is_made_is_dated(shop: Shop) -> None:
+    shop.add("de", 40)
+    shop.add("xx", 3)
+    sitemap = shop.sitemap(source={"lastmod": Observed("title"), "where": "shown = 1"})
+    shop.build(sitemap=sitemap)
+    shop.run("UPDATE products SET title = 'U' WHERE id = 42")
+    shop.add("sv", LEAST)
+    assert shop.build("redated:products-other", sitemap=sitemap)["products-sv"] == LEAST
+    assert shop.report.sections["products-other"].lastmods_moved == 1
+    shop.run("UPDATE products SET title = 'U' WHERE id = 43")
+    shop.build(sitemap=shop.sitemap(source={"lastmod": Observed("title"), "where": "shown = 1 AND id > 0"}))
+    assert shop.report.sections["products-other"].lastmods_moved == 1
+
+
 def test_a_family_keeps_its_observed_dates_for_a_run(shop: Shop) -> None:
     """Airflow's form offers its name."""
     shop.add("de", 40)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline.concurrency import mapped
@@ -97,8 +97,12 @@ def _ledger(context: SectionContext, fresh: str, renamed: str) -> LedgerPlan | N
     adopted, lost = _adopted(context)
     keeps = fresh and before is not None and before.urls <= MOST_JOINED
     olds = old_shards(before.shards) if keeps and before is not None else ()
-    identity = json.dumps(section.source.identity(), sort_keys=True, default=str)
-    kind = sha256(f"{context.source.digest_kind} {identity}".encode()).hexdigest()[:16]
+    identity: dict[str, Any] = dict(section.source.identity())
+    if identity.get("where"):  # which rows there are says nothing of how a row's fingerprint is made
+        own = {name: v for name, v in identity.get("parameters", {}).items() if not name.startswith("sitemap_")}
+        identity |= {"where": None, "parameters": own}
+    text = json.dumps(identity, sort_keys=True, default=str)
+    kind = sha256(f"{context.source.digest_kind} {text}".encode()).hexdigest()[:16]
     same_code = before is not None and before.fingerprint == fingerprint(context.sitemap, section)
     same_digests = before is not None and before.digest_kind == context.source.digest_kind
     finds_left = context.sitemap.gone is not None and not (fresh or renamed) and same_code and same_digests
