@@ -148,17 +148,17 @@ class PageJudgement:
 class PageJudge:
     """A judge of listed pages. Mutable: it keeps what the site answers for URLs that cannot exist.
 
+    If the home page of a host equals that answer, as on a site that only scripts fill, a page counts as a soft 404 only
+    after another one has differed.
+
     Attributes:
         product: Product token of the search engine's crawler, for robots.txt and the directives of pages.
-        controls: Pages that exist. If they equal the answer for a URL that cannot exist, as on a site that only scripts
-            fill, no page counts as a soft 404. The home page of each host is always one of them. Default: none.
         ignore: Checks that stop no other: pages that robots.txt disallows are requested with ``page-robots``. Default: none.
     """
 
     fetcher: Fetcher
     robots: RobotsCache
     product: str = "Googlebot"
-    controls: Sequence[str] = ()
     ignore: Sequence[str] = ()
     _missing: dict[tuple[str, str], _MissingPage | None] = field(default_factory=dict)
 
@@ -185,12 +185,9 @@ class PageJudge:
         if _words(url, page) != missing.words:
             missing.differs = True
         elif missing.differs is None:
-            missing.differs = any(self._differs(other, missing) for other in (urljoin(url, "/"), *self.controls))
+            home = self._success(urljoin(url, "/"))
+            missing.differs = home is not None and _words(urljoin(url, "/"), home) != missing.words
         return bool(missing.differs) and _words(url, page) == missing.words
-
-    def _differs(self, control: str, missing: _MissingPage) -> bool:
-        page = self._success(control)
-        return page is not None and _words(control, page) != missing.words
 
     def _missing_page(self, url: str) -> _MissingPage | None:
         """Return the page that stands for missing ones below the same first folder; None if their status says so."""

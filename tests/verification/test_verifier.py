@@ -432,8 +432,8 @@ class SoftSite:
         return Fetched(status=200, body=self.pages.get(url, missing), chain=(url,))
 
 
-def soft_faults(site: SoftSite, *urls: str, controls: tuple[str, ...] = ()) -> list[str]:
-    judge = PageJudge(fetcher=site, robots=RobotsCache(site), controls=controls)
+def soft_faults(site: SoftSite, *urls: str) -> list[str]:
+    judge = PageJudge(fetcher=site, robots=RobotsCache(site))
     return [check for url in urls for check, _ in judge.judge(url).faults]
 
 
@@ -450,7 +450,7 @@ def test_a_site_that_only_scripts_fill_has_no_soft_404() -> None:
     shell = b"<div id=root></div><script src=/app.js></script>"
     site = SoftSite({})
     site.get = lambda url: Fetched(status=200, body=b"" if url.endswith(".txt") else shell, chain=(url,))  # type: ignore[method-assign]
-    assert soft_faults(site, BASE + "p/1", BASE + "p/2", controls=(BASE + "p/3",)) == []
+    assert soft_faults(site, BASE + "p/1", BASE + "p/2") == []
 
 
 def test_a_site_that_answers_with_its_home_page_is_told_by_another_page() -> None:
@@ -459,7 +459,7 @@ def test_a_site_that_answers_with_its_home_page_is_told_by_another_page() -> Non
     known = site.pages
     site.get = lambda url: Fetched(status=200, body=b"" if url.endswith(".txt") else known.get(url, home), chain=(url,))  # type: ignore[method-assign]
     assert soft_faults(site, BASE + "p/2") == []
-    assert soft_faults(site, BASE + "p/2", controls=(BASE + "p/1",)) == ["page-soft-404"]
+    assert soft_faults(site, BASE + "p/1", BASE + "p/2") == ["page-soft-404"]
 
 
 @pytest.mark.parametrize(
