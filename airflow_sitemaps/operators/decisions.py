@@ -112,7 +112,8 @@ class SitemapAskOperator(HITLOperator):
         """Ask, with the time that is left. Raises ``AirflowSkipException`` if the question is closed."""
         from airflow_sitemaps.pipeline import approvals
         from airflow_sitemaps.pipeline.refusals import open_questions
-        from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap
+        from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, OpenSitemap
+        from airflow_sitemaps.ports import QUIET
 
         conf = conf_of(context)
         opened, now = OpenSitemap.of(self.sitemap, SYSTEM_CLOCK, QUIET), datetime.now(timezone.utc)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.publish.commit_files import index_names
 from airflow_sitemaps.pipeline.publish.public_files import foreign_content
-from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, RunRequest
+from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, RunRequest
 from airflow_sitemaps.pipeline.stages import plan, publish, write
 from airflow_sitemaps.pipeline.state.identity import check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.ports import QUIET, Clock, Progress, Store
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.ports import Clock, Progress, Store
     from airflow_sitemaps.sitemap import Sitemap
 
 SAMPLES: Final = 20

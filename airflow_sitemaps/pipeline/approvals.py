@@ -30,17 +30,17 @@ from airflow_sitemaps.pipeline.refusals import (
     replace_sections,
     to_ask,
 )
-from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap
+from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, OpenSitemap
 from airflow_sitemaps.pipeline.stages import finished, reported
 from airflow_sitemaps.pipeline.state.identity import check_unchanged
 from airflow_sitemaps.pipeline.state.repository import new_run, plan_key, receipts_directory, receipts_of
+from airflow_sitemaps.ports import QUIET, Clock, Progress
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.commit import next_manifest
 from airflow_sitemaps.shards.manifest import Manifest, Question, SectionManifest
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.ports import Clock, Progress
     from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.plan import Plan, SectionFailure

@@ -237,18 +237,4 @@ class SystemClock:
         return secrets.token_hex(8)
 
 
-class Quiet:
-    """Receiver that ignores all progress."""
-
-    def start(self, stage: str, total: int | None, unit: str) -> None:
-        """Ignore it."""
-
-    def advance(self, number: int) -> None:
-        """Ignore it."""
-
-    def finish(self) -> None:
-        """Ignore it."""
-
-
 SYSTEM_CLOCK: Final = SystemClock()
-QUIET: Final = Quiet()

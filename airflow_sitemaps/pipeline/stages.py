@@ -29,16 +29,16 @@ from airflow_sitemaps.pipeline.publish.rollback import rollback
 from airflow_sitemaps.pipeline.publish.sweep import sweep
 from airflow_sitemaps.pipeline.refusals import close, to_ask
 from airflow_sitemaps.pipeline.report import Report, Swept, make_report, raise_failures
-from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap, RunRequest
+from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, OpenSitemap, RunRequest
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner
 from airflow_sitemaps.pipeline.state.repository import new_run, receipts_of
 from airflow_sitemaps.pipeline.status import robots, status
+from airflow_sitemaps.ports import QUIET, Clock, Progress
 from airflow_sitemaps.shards.guards import Refusal, refusal_text
 from airflow_sitemaps.shards.plan import Plan, SectionFailure, failure_of, failures_of
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.ports import Clock, Progress
     from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap

@@ -275,19 +275,23 @@ class Clock(Protocol):
 
 
 class Progress(Protocol):
-    """Receiver of the progress of a long operation."""
+    """Receiver of the progress of a long operation. What has a body here ignores it."""
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
-        """Begin a stage.
-
-        Args:
-            stage: Name of the stage.
-            total: Number of units in the stage, or None if it is not known.
-            unit: Name of a unit, such as ``rows``.
-        """
+        """Begin a stage of ``total`` units (None: not known); ``unit`` is their name, such as ``rows``."""
+        return
 
     def advance(self, number: int) -> None:
         """Add ``number`` completed units."""
+        return
 
     def finish(self) -> None:
         """End the stage."""
+        return
+
+
+class Quiet(Progress):
+    """Receiver that ignores all progress."""
+
+
+QUIET: Final = Quiet()

@@ -21,6 +21,7 @@ from blake3 import blake3
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.http.page_judge import NOT_FOUND, Fetcher, robots_text
+from airflow_sitemaps.ports import QUIET, ObjectStore, Progress, StoreConfig
 from airflow_sitemaps.protocol import robots
 from airflow_sitemaps.stores import open_area
 from airflow_sitemaps.stores.settings import is_key
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from airflow_sitemaps.pipeline.state.repository import StateRepository
-    from airflow_sitemaps.ports import ObjectStore, Progress, StoreConfig
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile
     from airflow_sitemaps.sitemap import Sitemap
 
@@ -137,7 +137,7 @@ class VerificationSubject:
     def verify(
         self,
         options: VerificationOptions | None = None,
-        progress: Progress | None = None,
+        progress: Progress = QUIET,
         *,
         web: Fetcher | None = None,
     ) -> Verification:

@@ -18,6 +18,7 @@ from blake3 import blake3
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.http.page_judge import Fetcher, PageJudge, RobotsCache
+from airflow_sitemaps.ports import QUIET, Progress
 from airflow_sitemaps.protocol import MAX_INDEXES
 from airflow_sitemaps.protocol.markup import without_comment
 from airflow_sitemaps.protocol.reader import GZIP_MAGIC, ReadEntry, ReadUrlset, read, unpack
@@ -35,7 +36,6 @@ from airflow_sitemaps.shards import layout
 from airflow_sitemaps.verification.result import Failure, Verification, VerificationOptions
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.ports import Progress
     from airflow_sitemaps.shards.manifest import Manifest
 
 
@@ -47,7 +47,7 @@ def verify(
     options: VerificationOptions = VerificationOptions(),  # noqa: B008 - frozen
     pages: Fetcher | None = None,
     now: datetime | None = None,
-    progress: Progress | None = None,
+    progress: Progress = QUIET,
 ) -> Verification:
     """Check sitemaps or indexes, and every file that they list, against all rules.
 
@@ -97,7 +97,7 @@ class _VerificationRun:
             return RobotsCache(pages or self.fetcher)
         return self._robots
 
-    def read_all(self, addresses: Sequence[str], progress: Progress | None) -> None:
+    def read_all(self, addresses: Sequence[str], progress: Progress) -> None:
         """Read every address and the files that the indexes list; then run the checks that span files."""
         self._random.seed(self.options.seed)
         for address in addresses:
@@ -112,15 +112,14 @@ class _VerificationRun:
     def _public_address(self, address: str) -> str | None:
         return self.options.public or (address if _is_http(address) else None)
 
-    def _read_children(self, address: str, index: ReadUrlset, progress: Progress | None) -> None:
+    def _read_children(self, address: str, index: ReadUrlset, progress: Progress) -> None:
         """Read the files of an index. It cannot direct requests at any host: files of other sites are not requested."""
         self.indexes.append(address)
         foreign = validate_index(
             index, self._public_address(address), self.findings_of(address), self.options.cross_submit
         )
         entries = {entry.loc: entry for entry in index.entries if entry.loc}
-        if progress is not None:
-            progress.start("verify", len(entries), "files")
+        progress.start("verify", len(entries), "files")
         for loc, entry in list(entries.items())[: self.options.limits.max_sitemaps]:
             self._listed.add(loc)
             if loc in foreign and loc not in self.expected:
@@ -128,10 +127,8 @@ class _VerificationRun:
             child = self._read_file(loc, loc if _is_http(loc) else None, as_child=True)
             if child is not None:
                 self._check_index_lastmod(address, entry, child)
-            if progress is not None:
-                progress.advance(1)
-        if progress is not None:
-            progress.finish()
+            progress.advance(1)
+        progress.finish()
 
     def _read_file(self, address: str, public: str | None, *, as_child: bool) -> ReadUrlset | None:
         """Fetch, parse and check one file; None if it cannot be read."""

@@ -303,7 +303,8 @@ def main(file: str, dag_id: str, result: str) -> None:
     from airflow_sitemaps.airflow_compat import DagBag, configuration, initdb
     from airflow_sitemaps.operators.publish import SitemapPublishOperator
     from airflow_sitemaps.pipeline.approvals import question_text, questions_of, staged_plan
-    from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap
+    from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, OpenSitemap
+    from airflow_sitemaps.ports import QUIET
 
     database = configuration().get("database", "sql_alchemy_conn").removeprefix("sqlite:///")
     is_first = not Path(database).exists()

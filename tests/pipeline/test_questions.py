@@ -19,8 +19,9 @@ from airflow_sitemaps.errors import (
 )
 from airflow_sitemaps.http import Fetched
 from airflow_sitemaps.pipeline import approvals, build, rollback, stages
-from airflow_sitemaps.pipeline.request import QUIET, OpenSitemap, RunRequest
+from airflow_sitemaps.pipeline.request import OpenSitemap, RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.ports import QUIET
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import failures_of
 from airflow_sitemaps.stores.memory import MemoryObjects

@@ -14,8 +14,9 @@ from airflow_sitemaps.pipeline import build, recover, stages
 from airflow_sitemaps.pipeline.find import find
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
-from airflow_sitemaps.pipeline.request import QUIET, OpenSitemap, RunRequest
+from airflow_sitemaps.pipeline.request import OpenSitemap, RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.ports import QUIET
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import BASE, World, row

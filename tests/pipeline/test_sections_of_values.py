@@ -26,7 +26,8 @@ from airflow_sitemaps.errors import (
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.find import find
 from airflow_sitemaps.pipeline.plan import sections as planned_sections
-from airflow_sitemaps.pipeline.request import QUIET, OpenSitemap, member_name
+from airflow_sitemaps.pipeline.request import OpenSitemap, member_name
+from airflow_sitemaps.ports import QUIET
 from airflow_sitemaps.shards import Member
 from airflow_sitemaps.shards.guards import BARE_LIMITS, Refusal
 from airflow_sitemaps.sources.session import SqlSession

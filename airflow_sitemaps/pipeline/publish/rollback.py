@@ -16,17 +16,17 @@ from airflow_sitemaps.pipeline.publish.commit_files import attach, commit_facts
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.publish.publisher import finish, put_manifest
 from airflow_sitemaps.pipeline.report import Report, make_report
-from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap, members_of
+from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, OpenSitemap, members_of
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner, check_stamp
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
+from airflow_sitemaps.ports import QUIET, Clock, Progress
 from airflow_sitemaps.shards.commit import complete, first_serial
 from airflow_sitemaps.shards.guards.judgement import day_of, recent_days
 from airflow_sitemaps.shards.layout import FEED_NAMES, Format, shard_name
 from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, restore, succeed
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.ports import Clock, Progress
     from airflow_sitemaps.shards.section_commit import CommitFacts
     from airflow_sitemaps.sitemap import Sitemap
 
