@@ -264,9 +264,8 @@ def remembered(state: StateRepository, section: SectionManifest) -> Known | None
     stored = state.objects.get(known_key(section.name))
     if stored is None:
         return section.known
-    try:
-        record = _RECORD.decode(stored.body)
-    except (ValueError, RecursionError):
+    record = _RECORD.decode_or_none(stored.body)
+    if record is None:
         log.warning("section %s: what the last run stored about it cannot be read and is ignored", section.name)
         return section.known
     return record.known if record.changed_in == section.changed_in else section.known

@@ -275,7 +275,7 @@ class StateRepository:
     def write_plan(self, plan: Plan) -> str:
         """Store a plan and return its key."""
         key = plan_key(plan.run)
-        self._create(key, codec.encode(plan), plan.run)
+        put_verified(self.objects, key, codec.encode(plan), mode=Create(), write_id=plan.run, content_type=GZIP)
         return key
 
     def read_plan(self, key: str) -> Plan:
@@ -294,7 +294,7 @@ class StateRepository:
     def write_receipt(self, receipt: Receipt, token: str) -> str:
         """Store a receipt under a key that is unique to the try, and return the key."""
         key = f"{receipts_directory(receipt.run)}{receipt.batch:04d}-{token}.json.gz"
-        self._create(key, codec.encode(receipt), token)
+        put_verified(self.objects, key, codec.encode(receipt), mode=Create(), write_id=token, content_type=GZIP)
         return key
 
     def read_receipt(self, key: str) -> Receipt:
@@ -326,9 +326,6 @@ class StateRepository:
             log.warning("%s is damaged (%s) and is ignored", self.objects.url(report_key(run)), error)
             return None
         return report
-
-    def _create(self, key: str, body: bytes, write_id: str) -> None:
-        put_verified(self.objects, key, body, mode=Create(), write_id=write_id, content_type=GZIP)
 
 
 def bounded_time(objects: ObjectStore, clock: Clock, recent: datetime | None = None) -> datetime:
