@@ -13,13 +13,15 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from functools import partial
 from math import inf
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, TransientError
 from airflow_sitemaps.http import HEADER_VALUE, USER_AGENT, AccessError, AccessRules, Fetched, FetchError, HttpClient
 from airflow_sitemaps.http.page_judge import MAX_PAGE_BYTE_SIZE, PAGE_WAIT_S
 from airflow_sitemaps.waits import repeated
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,11 @@ class Sender(Protocol):
 def client_for(*hosts: str) -> HttpClient:
     """Return a client that may connect to these hosts only, and reads responses of up to 1 MiB."""
     return HttpClient(rules=AccessRules(hosts=frozenset(hosts)), max_byte_size=1 << 20)
+
+
+def public_client() -> HttpClient:
+    """Return a client that requests public https addresses, and reads responses of up to 1 MiB."""
+    return HttpClient(max_byte_size=1 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +215,15 @@ def excerpt(body: bytes, secret: str | tuple[str, ...] = ()) -> str:
     text = " ".join(text.split())
     text = "".join(character for character in text if character.isprintable())
     return text if len(text) <= _EXCERPT else text[:_EXCERPT] + " …"
+
+
+def parsed(what: str, response: Fetched, parse: Callable[[Any], T], secret: str = "") -> T:
+    """Return what ``parse`` makes of a response in JSON. Raise NotAcceptedError if the response has another form."""
+    try:
+        return parse(json.loads(response.body))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        said = excerpt(response.body, secret)
+        raise NotAcceptedError(f"{what}: the response cannot be parsed ({said!r})") from error
 
 
 def retry_after(value: str, now: datetime | None = None) -> float | None:

@@ -133,9 +133,10 @@ class IndexNowOperator(AnnouncingOperator):
     def announce(self, published: Any) -> dict[str, Any]:
         """Send the URLs, and return how many there were."""
         from airflow_sitemaps.search_engines import announcer, indexnow
+        from airflow_sitemaps.web_services import public_client
 
         site = indexnow.indexnow(self.conn_id)
-        key_reader = (self.http or indexnow.key_reader()) if self.check_key else None
+        key_reader = (self.http or public_client()) if self.check_key else None
         if published is None:
             if not isinstance(self.urls, Sequence) or isinstance(self.urls, str):
                 raise ConfigurationError(f"IndexNowOperator({self.task_id!r}): urls={self.urls!r}; give a list of URLs")
@@ -201,8 +202,8 @@ class SitemapPingOperator(AnnouncingOperator):
 
     def announce(self, published: Any) -> dict[str, int]:
         """Send one request for each index, and return the status of each."""
-        from airflow_sitemaps.search_engines.announcer import Ping, default_client
-        from airflow_sitemaps.web_services import password
+        from airflow_sitemaps.search_engines.announcer import Ping
+        from airflow_sitemaps.web_services import password, public_client
 
         if not isinstance(self.headers, Mapping):
             what = f"SitemapPingOperator({self.task_id!r}): headers={type(self.headers).__name__}(…)"
@@ -212,7 +213,7 @@ class SitemapPingOperator(AnnouncingOperator):
         body = self.body if isinstance(self.body, str | None) else json.dumps(self.body)
         if self.conn_id is not None:
             headers["Authorization"] = f"Bearer {password(self.conn_id, 'the token')}"
-        http = self.http or default_client()
+        http = self.http or public_client()
         ping = Ping(url=self.url, method=self.method, headers=headers, body=body, http=http)
         answers = {url: ping.send(url) for url in published.index_urls}
         self.record(published)

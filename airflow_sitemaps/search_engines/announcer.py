@@ -20,7 +20,7 @@ from airflow_sitemaps.pipeline.changes import MOST, Changes, TooManyChangesError
 from airflow_sitemaps.pipeline.state.repository import StateRepository, last_announced, record_announced
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.search_engines.indexnow import IndexNow, Submission, require_key_files
-from airflow_sitemaps.web_services import Sender, Service, excerpt
+from airflow_sitemaps.web_services import Sender, Service, excerpt, public_client
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Sitemap
@@ -178,11 +178,6 @@ def announced(sitemap: Sitemap, service: str) -> Announced:
     )
 
 
-def default_client() -> HttpClient:
-    """Return a client that requests public https addresses and reads responses of up to 1 MiB."""
-    return HttpClient(max_byte_size=1 << 20)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ping:
     """A request that is sent for each index of a sitemap.
@@ -195,7 +190,7 @@ class Ping:
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: str | None = field(default=None, repr=False)
-    http: HttpClient = field(default_factory=default_client)
+    http: HttpClient = field(default_factory=public_client)
 
     def __post_init__(self) -> None:
         values = self.headers.values() if isinstance(self.headers, Mapping) else (None,)

@@ -21,7 +21,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError, HttpClient
 from airflow_sitemaps.search_engines.index_status import PageState, SiteState, SubmittedFeed
 from airflow_sitemaps.setting_checks import site_of
-from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt
+from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, parsed
 
 T = TypeVar("T")
 
@@ -128,7 +128,7 @@ class BingInspector:
         answer = self._call(what, "GetUrlInfo", sender, frozenset({200, 400}), url=url)
         if answer.status == 400 and _error_code(answer.body.decode()) != NOT_FOUND:
             raise NotAcceptedError(f"{what}: Bing refuses the URL (response: {excerpt(answer.body)})")
-        return _read(what, answer, lambda info: _page_state(info if answer.status == 200 else None))
+        return parsed(what, answer, lambda body: _page_state(body["d"] if answer.status == 200 else None))
 
     def site_state(self, sender: Sender, index_urls: Sequence[str]) -> SiteState:
         """Return Bing's newest crawl statistics of the site, and the state of these indexes."""
@@ -142,21 +142,12 @@ class BingInspector:
 
     def _list(self, method: str, sender: Sender, parse: Callable[[Any], T]) -> T:
         what = f"Bing Webmaster, {method} of {self.site}"
-        return _read(what, self._call(what, method, sender, range(200, 300)), parse)
+        return parsed(what, self._call(what, method, sender, range(200, 300)), lambda body: parse(body["d"]))
 
     def _call(self, what: str, method: str, sender: Sender, success: range | frozenset[int], **query: str) -> Fetched:
         service = Service(sender=sender, reasons=_REASONS, success=success, sleep=self.sleep)
         address = f"{self.api}/{method}?{urlencode({'siteUrl': self.site, **query})}"
         return service.call(what, "GET", address, headers={"Accept": "application/json"})
-
-
-def _read(what: str, answer: Fetched, parse: Callable[[Any], T]) -> T:
-    """Parse the ``d`` of a response."""
-    try:
-        body = json.loads(answer.body)
-        return parse(body["d"] if answer.status == 200 else body)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise NotAcceptedError(f"{what}: the response cannot be parsed ({excerpt(answer.body)!r})") from error
 
 
 def _error_code(body: str) -> int:

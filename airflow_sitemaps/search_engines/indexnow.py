@@ -151,11 +151,6 @@ class KeyFile:
         return f"{self.address}: {self.message}"
 
 
-def key_reader() -> HttpClient:
-    """Return a client that reads key files of public https sites."""
-    return HttpClient(max_byte_size=MAX_KEY_BYTES)
-
-
 def key_files(site: IndexNow, urls: Iterable[str], http: HttpClient) -> list[KeyFile]:
     """Request the key file of the host of each URL."""
     addresses = (site.key_location or f"{site_of(url)}/{site.key}.txt" for url in urls)

@@ -28,7 +28,7 @@ from airflow_sitemaps.search_engines.index_status import PageState
 from airflow_sitemaps.setting_checks import site_of
 from airflow_sitemaps.shards import Decoder
 from airflow_sitemaps.shards.layout import address, index_entries, numbered, with_part
-from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, google_busy
+from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, google_busy, parsed
 
 if TYPE_CHECKING:
     from airflow_sitemaps.http import Fetched, HttpClient
@@ -131,12 +131,7 @@ class SearchConsoleClient:
     def get(self, sitemap_url: str) -> SubmittedSitemap:
         """Return the state of a sitemap in Search Console. Raises the same errors as ``submit``."""
         answer = self._request("GET", sitemap_url)
-        try:
-            return _read(json.loads(answer.body), sitemap_url)
-        except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            raise NotAcceptedError(
-                f"Search Console, {sitemap_url}: the response cannot be parsed ({excerpt(answer.body)!r})"
-            ) from error
+        return parsed(f"Search Console, {sitemap_url}", answer, partial(_read, sitemap_url))
 
     def address(self, sitemap_url: str) -> str:
         """Return the API's address of a sitemap. Property and sitemap are one path segment each, so ``/`` is quoted."""
@@ -176,7 +171,7 @@ def _log_state(sitemap: SubmittedSitemap) -> None:
     )
 
 
-def _read(resource: Mapping[str, Any], sitemap_url: str) -> SubmittedSitemap:
+def _read(sitemap_url: str, resource: Mapping[str, Any]) -> SubmittedSitemap:
     """Parse a sitemap resource. Its integers are JSON strings."""
     return SubmittedSitemap(
         path=str(resource.get("path", sitemap_url)),
@@ -274,15 +269,11 @@ class GoogleInspector:
         answer = service.call(what, "POST", f"{self.api}/urlInspection/index:inspect", headers=headers, body=body)
         if answer.status == 400:
             raise NotAcceptedError(f"{what}: Google refuses the URL (response: {excerpt(answer.body, token)})")
-        try:
-            return _page_state(json.loads(answer.body)["inspectionResult"]["indexStatusResult"], url)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-            raise NotAcceptedError(
-                f"{what}: the response cannot be parsed ({excerpt(answer.body, token)!r})"
-            ) from error
+        return parsed(what, answer, partial(_page_state, url), token)
 
 
-def _page_state(status: Mapping[str, Any], url: str) -> PageState:
+def _page_state(url: str, response: Mapping[str, Any]) -> PageState:
+    status = response["inspectionResult"]["indexStatusResult"]
     crawled, canonical = lastmod.parse(status.get("lastCrawlTime") or ""), str(status.get("googleCanonical") or "")
     return PageState(
         crawled_at=None if crawled is None else lastmod.begins(crawled),

@@ -13,10 +13,11 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.search_engines.announcer import ChangeScope, announce
-from airflow_sitemaps.search_engines.indexnow import MAX_KEY_BYTES, IndexNow, key_files, key_reader, require_key_files
+from airflow_sitemaps.search_engines.indexnow import MAX_KEY_BYTES, IndexNow, key_files, require_key_files
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing import MemorySourceConfig
+from airflow_sitemaps.web_services import public_client
 from tests.support.website import Page, Site
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ GZIP = {"Content-Encoding": "gzip"}
 
 @pytest.fixture
 def client() -> HttpClient:
-    return replace(key_reader(), rules=AccessRules(allow_http=True, allow_private=True), wait_s=10.0)
+    return replace(public_client(), rules=AccessRules(allow_http=True, allow_private=True), wait_s=10.0)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,9 @@ def test_a_site_without_the_file_is_refused_and_one_that_cannot_be_read_is_warne
 
     require_key_files(site, [f"{engine.base}/1"], client)
     require_key_files(site, ["http://127.0.0.1:1/1"], client)
-    require_key_files(site, [f"{engine.base}/1"], key_reader())  # a site without TLS, which the reader does not request
+    require_key_files(
+        site, [f"{engine.base}/1"], public_client()
+    )  # a site without TLS, which the reader does not request
 
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 3
