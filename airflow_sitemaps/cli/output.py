@@ -114,11 +114,8 @@ class Bars:
 
     def advance(self, number: int) -> None:
         """Add completed units."""
-        if self._stage is not None:
-            self._progress.advance(self._stage, number)
+        self._progress.advance(self._stage, number)
 
     def finish(self) -> None:
         """End the stage. Its bar stays on the screen, full."""
-        if self._stage is not None:
-            self._progress.update(self._stage, total=self._progress.tasks[self._stage].completed)
-            self._stage = None
+        self._progress.update(self._stage, total=self._progress.tasks[self._stage].completed)
