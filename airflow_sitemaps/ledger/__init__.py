@@ -69,11 +69,7 @@ def encode(rows: pa.Table, kind: str) -> bytes:
 
 
 def decode(data: bytes, columns: list[str] | None = None) -> pa.Table:
-    """Return the rows of a part, or some of their columns, with the kind of its fingerprints (see ``kind_of``).
-
-    Raises:
-        ValueError: The bytes are no part.
-    """
+    """Return the rows of a part, or some of their columns, with the kind of its fingerprints. ValueError: it is no part."""
     try:
         read = pq.ParquetFile(pa.BufferReader(data)).read(columns, use_threads=False)
     except (pa.ArrowException, OSError) as error:

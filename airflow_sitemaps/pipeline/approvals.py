@@ -137,10 +137,7 @@ def _judged(
 ) -> Plan:
     """Return a staged plan with what the guards of its commit refuse, the permits for that, and the question's text.
 
-    Raises:
-        ConflictError: Another run changed the section meanwhile.
-        IncompleteError: A batch was not written.
-        StoreContentError: A guard refuses what no answer may allow.
+    Raise StoreContentError if a guard refuses what no answer may allow, and the errors of ``next_manifest``.
     """
     ((name, _),) = staged.sections.items()
     new = next_manifest(old, staged, receipts, commit_facts(opened, old))

@@ -71,9 +71,6 @@ class _Place:
 def inventory(sitemap: Sitemap) -> Iterator[pa.Table]:
     """Yield one table for each shard of the published generation, with the columns of ``docs/ledger.md``.
 
-    Args:
-        sitemap: The sitemap.
-
     Raises:
         ConfigurationError: Nothing was published yet.
     """
@@ -106,12 +103,8 @@ def count(tables: Iterable[pa.Table], *, clock: Clock = SYSTEM_CLOCK) -> tuple[S
 def export(sitemap: Sitemap, area: ObjectStore) -> Export:
     """Write the inventory as Parquet files, one for each shard, and remove those that an earlier export wrote there.
 
-    Files of unchanged shards stay. While an export runs, a shard may be in two files; after a crash, the next export
-    removes what is too much.
-
-    Args:
-        sitemap: The sitemap.
-        area: An area that holds nothing else.
+    The area holds nothing else. Files of unchanged shards stay. While an export runs, a shard may be in two files; after a
+    crash, the next export removes what is too much.
 
     Raises:
         ConfigurationError: Nothing was published yet.

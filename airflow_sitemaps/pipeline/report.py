@@ -201,11 +201,7 @@ class Swept:
 
 
 def raise_failures(report: Report) -> None:
-    """Raise an error if a run could not publish every section.
-
-    Raises:
-        PartlyPublishedError: The report names failed sections.
-    """
+    """Raise ``PartlyPublishedError`` if a run could not publish every section."""
     if not report.failures:
         return
     lines = "\n".join(f"  - {failure}" for failure in report.failures)
@@ -251,17 +247,10 @@ def make_report(
     swept: Swept = Swept(),
     **fields: Any,
 ) -> Report:
-    """Create the report of a run.
+    """Create the report of a run from its plan; without one, ``fields`` has the run and its start.
 
-    Args:
-        plan: The plan of the run, or None if ``fields`` has the run and its start.
-        receipts: Receipts of the written batches.
-        old: The manifest before the run.
-        new: The manifest after the run; equal to ``old`` if nothing changed.
-        finished: End of the run.
-        seconds: Duration of further stages than ``plan`` and ``write``, in seconds. Default: none.
-        swept: What the sweep at the end of the run removed. Default: nothing.
-        fields: Fields of the report that neither the manifests nor the plan show, such as ``result``.
+    ``new`` equals ``old`` if nothing changed. ``seconds`` are of further stages than ``plan`` and ``write``, and ``fields``
+    what neither the manifests nor the plan show, such as ``result``.
     """
     sections = {}
     before, after = (manifest.sections if manifest is not None else {} for manifest in (old, new))
@@ -344,12 +333,7 @@ def _dropped(section: SectionManifest) -> dict[str, int]:
 
 
 def count_shards(before: SectionManifest | None, after: SectionManifest | None) -> ShardCounts:
-    """Count the changes of a section's files, by their names and bytes.
-
-    Args:
-        before: The section before the run, or None if there was none.
-        after: The section after the run, or None if there is none.
-    """
+    """Count the changes of a section's files, by their names and bytes."""
     old = {file.name: file for file in before.files()} if before is not None else {}
     new = {file.name: file for file in after.files()} if after is not None else {}
     both = [name for name in new if name in old]

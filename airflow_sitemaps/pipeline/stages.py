@@ -393,10 +393,6 @@ def _unchanged(opened: OpenSitemap, run_plan: Plan, receipts: Sequence[Receipt] 
     """Report that nothing changed, after an unfinished promotion is finished, and sweep the files that are due.
 
     If this run finished the promotion of an earlier one, it reports what that run changed.
-
-    Raises:
-        OwnershipError: Another pipeline has the name of a file that is not promoted yet.
-        StoreError: The store failed, or the body of such a file is lost.
     """
     current, swept = opened.state.current(), Swept()
     finished = run_plan.finished if current is None or current.manifest.promoted else current.manifest.generation

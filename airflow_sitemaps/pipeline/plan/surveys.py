@@ -49,11 +49,9 @@ CLOCK_CHANGE: Final = timedelta(hours=2)
 
 
 class PartialSurvey:
-    """A surveyor that queries only some ranges; the others have the digests of the last survey.
+    """A surveyor that queries only the ranges that may have changed; the others have the digests of the last survey.
 
-    Args:
-        positions: Positions of ranges that may have changed. Default: none. Ranges that the run reads for another
-            reason are added by ``include``: a plan needs their present number of rows.
+    ``include`` adds ranges that the run reads for another reason: a plan needs their present number of rows.
     """
 
     def __init__(self, source: Source, section: SectionManifest, positions: Iterable[int] = ()) -> None:
@@ -83,11 +81,9 @@ class PartialSurvey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Narrowed:
-    """What the survey of a section covers.
+    """What the survey of a section covers; without a ``survey`` of the ranges that may have changed, every range.
 
-    Attributes:
-        known: What the next run may rely on. Default: None, nothing: it surveys every range.
-        survey: The survey of the ranges that may have changed. Default: None, every range is surveyed.
+    ``known`` is what the next run may rely on, None if nothing: it surveys every range.
     """
 
     known: Known | None = None
@@ -309,13 +305,7 @@ MOST_SUMS: Final = 500_000
 
 
 class SharedSurveys:
-    """The connections and surveys that sections of a run share.
-
-    Args:
-        run: The input of the run's plan.
-        sections: The sections that the run plans.
-        kept: Closes the last connection when no section needs it any more.
-    """
+    """The connections and surveys that sections of a run share. ``kept`` closes the last connection when none needs it."""
 
     def __init__(self, run: RunContext, sections: Iterable[Section], kept: ExitStack) -> None:
         self._kept = kept
@@ -350,11 +340,8 @@ class SharedSurveys:
     def take(self, context: SectionContext, version: str | None) -> Survey | None:
         """Return the digests of a section's ranges from a shared survey, or None if the section surveys them alone.
 
-        Args:
-            context: The input of the section's plan.
-            version: The version of its table that the run records with the digests, or "". The shared survey may be
-                older than the version; then a later run would take the digests for those of the version. None: the
-                section does not survey all its ranges.
+        ``version`` is that of its table, which the run records with the digests, or "". The shared survey may be older; then
+        a later run would take the digests for those of the version. None: the section does not survey all its ranges.
         """
         name = context.section.name
         family = self._families.pop(name, ())

@@ -64,9 +64,8 @@ def promote(
 ) -> ManifestVersion:
     """Put all files of a manifest into the public area, and record in the manifest that they are public.
 
-    Args:
-        fresh: Whether no other run can have begun this promotion. Each file is then put at once, on the condition that
-            the old one is as the manifest says; only if that fails, the old one is read first. Default: False.
+    If it is ``fresh``, no other run can have begun this promotion. Each file is then put at once, on the condition that the
+    old one is as the manifest says; only if that fails, the old one is read first.
 
     Raises:
         SupersededError: Another generation is current.

@@ -36,11 +36,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """One section's files that another program changed or deleted.
+    """One section's files that another program changed or deleted, by position of the shard.
 
-    Attributes:
-        files: Etag of the object that now has the file's name, by position of the shard; None if there is no object.
-        bodiless: Positions of shards whose private body is missing or damaged.
+    ``files`` has the etag of the object that now has the file's name, None if there is no object. ``bodiless`` are those
+    whose private body is missing or damaged.
     """
 
     files: Mapping[int, str | None] = field(default_factory=dict)

@@ -46,10 +46,8 @@ OVERWRITTEN: Final = "two concurrent runs could overwrite each other's files"
 class Reply:
     """What a store answered to one question of the probe.
 
-    Attributes:
-        effect: What follows from another answer.
-        is_needed: Whether nothing is published after another answer.
-        detail: What the store said, unless it did what was tried.
+    ``effect`` follows from another answer, after which nothing is published if the answer ``is_needed``. ``detail`` is what
+    the store said, unless it did what was tried.
     """
 
     question: str
