@@ -39,7 +39,6 @@ MAX_TAG_CHARACTERS: Final = MappingProxyType({"sitemap": 80, "section": 64})
 OTHER_TAG_CHARACTERS: Final = 32
 _NOT_IN_TAGS: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
-
 Kind = Literal["counter", "gauge"]
 
 

@@ -18,7 +18,6 @@ from airflow_sitemaps.sitemap import Sitemap
 if TYPE_CHECKING:
     from airflow_sitemaps.operators.decisions import Approval
 
-
 RETRIES: Final = {"retries": 3, "retry_delay": timedelta(minutes=2)}
 """Retries of the group's tasks: enough for a database or a store that restarts within six minutes. An error that a
 retry cannot fix fails at the first try."""

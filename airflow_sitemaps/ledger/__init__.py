@@ -21,7 +21,6 @@ from airflow_sitemaps.protocol.columnar.lastmod import DAY_S, Lastmods
 if TYPE_CHECKING:
     from airflow_sitemaps.protocol.columnar.elements import Cleaned
 
-
 MOMENT: Final = pa.timestamp("ms", "UTC")
 """Type of the times. They are whole seconds; Parquet has no type for those."""
 

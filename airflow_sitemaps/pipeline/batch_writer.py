@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.stream import ShardFile, ShardStream
     from airflow_sitemaps.sitemap import Section
 
-
 log = logging.getLogger(__name__)
 
 BAD_BYTE: Final = re.compile("\x1a([89A-F][0-9A-F])")

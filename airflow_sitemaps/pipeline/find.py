@@ -44,7 +44,6 @@ _ENTRY: Final = re.compile(rb"<url><loc>([^<]*)</loc>(.*?)</url>\n", re.DOTALL)
 _FIELD: Final = re.compile(rb"<(lastmod|changefreq|priority)>([^<]*)</")
 _EXTENSIONS: Final = {name: mark.encode() for name, mark in EXTENSION_MARKS.items()}
 
-
 UNREAD: Final = "{:,} files were not read: the URL does not say its key, so every file may list it."
 NO_KEY: Final = "The source was not queried: the URL does not contain its key."
 

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.plan import Plan, SectionPlan
     from airflow_sitemaps.sitemap import Section, Sitemap
 
-
 log = logging.getLogger(__name__)
 
 

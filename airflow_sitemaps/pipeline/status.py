@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.manifest import GenerationNote
     from airflow_sitemaps.sitemap import Sitemap
 
-
 MAX_REPORTS: Final = 40
 """Number of the newest reports that are searched for results of guards."""
 

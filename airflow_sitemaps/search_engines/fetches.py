@@ -40,7 +40,6 @@ SUCCESS: Final = frozenset({"", "200", "206", "304"})
 """Statuses of a fetch. 304: the crawler has the present content of the file. Empty: the log has no status."""
 NEXT_STEP: Final = "Check that robots.txt allows these files, and that the server answers the crawler with 200. Then submit the sitemap."
 
-
 _Seconds = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799)]
 
 

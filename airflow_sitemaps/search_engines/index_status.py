@@ -30,7 +30,6 @@ MAX_REASONS: Final = 20
 Z: Final = 1.959964
 """Two-sided quantile of the normal distribution for 95 %."""
 
-
 STAGES: Final = ("discovered", "crawled", "indexed")
 
 _Days = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{0,7}\Z")]

@@ -62,7 +62,6 @@ RECENT_DAYS: Final = 30
 
 AGES: Final = ("new", "changed", "other")
 
-
 Inspect = Callable[[str, str, "Sender"], PageState]
 """Inspects a URL in a property by a sender. Raises the errors of ``Service.call``."""
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
 
-
 HEADERS_CHANGED: Final = "the store's headers changed: every public file is put again. Without a purge, caches keep the old ones for their lifetime"
 UNPROMOTED: Final = (
     "the last generation is committed, and not all its files are public: a run finishes its promotion first"

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.plan import Plan, RangeAction
     from airflow_sitemaps.sitemap import Section
 
-
 log = logging.getLogger(__name__)
 
 SLICES: Final = 24

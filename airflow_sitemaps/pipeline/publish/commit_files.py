@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.plan import SectionPlan
     from airflow_sitemaps.sitemap import Sitemap
 
-
 FEW: Final = 8
 """Maximum number of bodies that are checked one by one; for more, the folder is listed first."""
 

@@ -39,12 +39,10 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.sitemap import Sitemap
 
-
 _PAST_ITS_AGE: Final = (
     "no article is young enough to be listed, and an index must list a file (siteindex.xsd); the files published before "
     "stay until a row is listed again"
 )
-
 
 _BY_ROWS: Final = ("empty", "shrink", "growth", "total")
 """Guards that the plan judges too, by rows."""

@@ -50,7 +50,6 @@ NOT_SEEN: Final[Mapping[str, ObjectInfo]] = MappingProxyType({})
 XML: Final = "application/xml; charset=utf-8"
 CONTENT_TYPES: Final = {"gz": GZIP, "atom": "application/atom+xml", "rss": "application/rss+xml", "xsl": "text/xsl"}
 
-
 RACES: Final = 8
 """Number of generations of other runs that one run follows before it gives up."""
 

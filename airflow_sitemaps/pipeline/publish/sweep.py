@@ -56,7 +56,6 @@ SHORTEST_LIFE: Final = timedelta(hours=6)
 FAILURES: Final = 3
 """Number of failed deletions of one kind after which a sweep leaves the rest of that kind to the next run."""
 
-
 SUFFIXES: Final = (".xml", ".xml.gz", ".txt.gz", ".atom", ".rss", ".xsl")
 """Endings of the names that this package publishes."""
 

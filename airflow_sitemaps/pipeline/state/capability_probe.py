@@ -32,7 +32,6 @@ KEY: Final = re.compile(PREFIX + "[0-9a-f]{32}")
 WORTH_ASKING: Final = 8
 """Minimum number of files to copy for which the probe of copies costs less than it saves."""
 
-
 Outcome = Literal["done", "refused", "lost"]
 
 NO_VERSION: Final = "0" * 32

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.plan import Plan
     from airflow_sitemaps.sitemap import Section, Sitemap
 
-
 RENDERER: Final = 1
 """Version of the renderer and the rules; increase it if equal rows are written differently than before.
 

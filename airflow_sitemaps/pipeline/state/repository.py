@@ -140,7 +140,6 @@ KNOWN: Final = "known/"
 REPORTS: Final = "reports/"
 GENERATIONS: Final = "generations/"
 
-
 CLOCK_TOLERANCE: Final = timedelta(minutes=5)
 """Difference between clocks that is accepted; far less than any grace."""
 
