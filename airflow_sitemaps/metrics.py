@@ -100,21 +100,6 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
 )
 """Every metric, by name. No other place defines names, kinds, units and tags."""
 
-TAGS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "sitemap": "Host and path of the index, such as `www.example.com_sitemap.xml`",
-        "section": "Name of the section; `index` for the index itself",
-        "result": "Result of the run",
-        "guard": "Name of the guard, such as `shrink`",
-        "rule": "Name of the rule, such as `loc-missing`",
-        "outcome": "What happened to the shards",
-        "change": "What changed: `both`, `date_only` or `page_only`",
-        "stage": "Stage of the run",
-        "engine": "Search engine, such as `google`",
-        "state": "`crawled`, `errors`, `blocked` or `in_index`",
-    }
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:

@@ -18,7 +18,7 @@ from airflow_sitemaps import (
     SqlSource,
     Website,
 )
-from airflow_sitemaps.metrics import METRICS, TAGS
+from airflow_sitemaps.metrics import METRICS
 from airflow_sitemaps.protocol.rules import CHECKS, RULES
 
 if TYPE_CHECKING:
@@ -27,6 +27,20 @@ if TYPE_CHECKING:
 PAGES: Final = ("rules.md", "settings.md", "metrics.md")
 TABLE: Final = re.compile(r"(<!-- table of (\w+): [^\n]*-->\n\n).*?(\n<!-- end of table -->)", re.DOTALL)
 """A table, between the two comments that mark its place in a page."""
+
+TAGS: Final = {
+    "sitemap": "Host and path of the index, such as `www.example.com_sitemap.xml`",
+    "section": "Name of the section; `index` for the index itself",
+    "result": "Result of the run",
+    "guard": "Name of the guard, such as `shrink`",
+    "rule": "Name of the rule, such as `loc-missing`",
+    "outcome": "What happened to the shards",
+    "change": "What changed: `both`, `date_only` or `page_only`",
+    "stage": "Stage of the run",
+    "engine": "Search engine, such as `google`",
+    "state": "`crawled`, `errors`, `blocked` or `in_index`",
+}
+"""The tags of metrics."""
 
 
 CLASSES: Final = {
