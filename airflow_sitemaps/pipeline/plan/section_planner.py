@@ -204,9 +204,7 @@ def _ranges(
 
 def _survey(context: SectionContext, source: Source | PartialSurvey, ranges: Sequence[KeyRange]) -> Survey:
     """Survey ranges, with the checksum of urgent columns if the changes of others may wait."""
-    if context.policy.rewrite_after is None:
-        return source.survey(ranges)
-    return source.survey(ranges, urgent=True)
+    return source.survey(ranges, urgent=context.policy.rewrite_after is not None)
 
 
 def _cut(context: SectionContext, shard: Shard, position: int, digest: Digest) -> list[LayoutRange]:
