@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
@@ -109,11 +109,8 @@ def earlier_parts(
     alone = plan.olds_continued_once
     finds_left = (ledger.finds_left and all(old.body in alone for old in own) for own in olds)
     parts = EarlierParts(store, ledger, olds, finds_left)
-    if not (any(olds) or ledger.adopted):
-        parts.coming = parts.each()
-        yield parts
-        return
-    with Prefetch(parts.each(), ahead=1) as parts.coming:
+    is_read = any(olds) or ledger.adopted
+    with Prefetch(parts.each(), ahead=1) if is_read else nullcontext(parts.each()) as parts.coming:
         yield parts
 
 

@@ -288,10 +288,6 @@ def _between(oldest: str | None, newest: str | None) -> timedelta:
     return lastmod.begins(last) - lastmod.begins(first) if first is not None and last is not None else timedelta(0)
 
 
-MOVES: Final = (Action.MERGE, Action.SPLIT)
-"""Actions that write the entries of removed files under other names."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """The live generation, and the generation that a blocked run would have published.
@@ -363,7 +359,8 @@ def _without_emptied(section: SectionManifest, plan: SectionPlan | None) -> Sect
     emptied: set[int] = set()
     for action in plan.actions:
         within = action.range
-        if action.kind not in MOVES and within.lower in lowers and within.upper in uppers:
+        moves = action.kind in (Action.MERGE, Action.SPLIT)  # to files with other names
+        if not moves and within.lower in lowers and within.upper in uppers:
             emptied.update({*range(lowers[within.lower], uppers[within.upper])} & {*plan.gone} - {action.carries})
     shards = [
         replace(shard, file=None, urls=0) if position in emptied else shard
