@@ -135,7 +135,6 @@ def _run_in_airflow(command: str, arguments: argparse.Namespace) -> None:
 
 
 def _argument(action: argparse.Action) -> Any:
-    """Return Airflow's form of an argument."""
     from airflow_sitemaps.airflow_compat import Arg
 
     arg: Any = Arg  # Airflow does not annotate it
@@ -328,7 +327,6 @@ def _counts(text: str) -> tuple[int, ...]:
 
 
 def _pair(text: str) -> tuple[str, str]:
-    """Split ``name=value``."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")

@@ -175,7 +175,6 @@ def _sitemap_of(dag: Any, group_id: str) -> Sitemap:
 
 
 def _file_of(dag_id: str) -> Path:
-    """Return the file of a DAG, from Airflow's database."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from airflow_sitemaps.airflow_compat import DagBundlesManager, DagModel, create_session

@@ -182,7 +182,6 @@ class SitemapNotifier(BaseNotifier):
 
 @contextmanager
 def _others_still_send(notifier: Any) -> Iterator[None]:
-    """Log that a notifier failed."""
     try:
         yield
     except Exception as error:

@@ -156,7 +156,6 @@ def _judged(
 
 
 def _differences(opened: OpenSitemap, old: Manifest, new: Manifest, name: str) -> tuple[str, ...]:
-    """Return sentences about the URLs that a change adds and removes."""
     before, after = (replace(each, sections={name: each.sections[name]}) for each in (old, new))
     sizes = f"{before.sections[name].urls:,} URLs are listed now, {after.sections[name].urls:,} would be."
     try:

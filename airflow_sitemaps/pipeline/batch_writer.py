@@ -183,7 +183,6 @@ class _BatchWriter:
         )
 
     def _next(self) -> None:
-        """End the current range and begin the next."""
         from airflow_sitemaps.shards.stream import ShardStream, UrlSurvey  # noqa: PLC0415 - pyarrow is loaded where work is done
 
         if self._stream is not None:

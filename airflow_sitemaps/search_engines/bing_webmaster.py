@@ -151,7 +151,6 @@ class BingInspector:
 
 
 def _error_code(body: str) -> int:
-    """Return Bing's error code; 0 if there is none."""
     try:
         said = json.loads(body)
         return int((said.get("d") or said)["ErrorCode"])

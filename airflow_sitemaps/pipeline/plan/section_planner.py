@@ -208,7 +208,6 @@ def _survey(context: SectionContext, source: Source | PartialSurvey, ranges: Seq
 
 
 def _cut(context: SectionContext, shard: Shard, position: int, digest: Digest) -> list[LayoutRange]:
-    """Cut a range that holds too many rows."""
     source, policy = context.source, context.policy
     appended = _append_cut(context, shard) if shard.range.upper is None else ()
     boundaries = appended or source.boundaries(shard.range, split_size(digest.rows, policy))

@@ -180,7 +180,6 @@ def _is_due(item: Departed, manifest: Manifest, now: datetime, grace: timedelta)
 
 
 def _oldest(manifest: Manifest) -> int:
-    """Return the number of the oldest generation that is kept."""
     return manifest.history[0].generation if manifest.history else manifest.generation
 
 

@@ -249,7 +249,6 @@ def _left_behind(area: ObjectStore) -> ObjectInfo | None:
 
 
 def _over(left: ObjectInfo | None) -> PutMode:
-    """Return the condition of a probe's first put."""
     return Create() if left is None else Update(left.etag)
 
 
