@@ -107,7 +107,7 @@ class SitemapNotifier(BaseNotifier):
         return text
 
     def _message(self, context: Any) -> SitemapMessage:
-        name = self.sitemap_name or f"DAG {_dag_id(context)}"
+        name = self.sitemap_name or f"DAG {_of_run(context, 'dag_id')}"
         link = self.link(context)
         if "deadline" in context:
             return message.of_deadline(name, str((context["deadline"] or {}).get("deadline_time", "")), link)
@@ -164,7 +164,7 @@ class SitemapNotifier(BaseNotifier):
     @staticmethod
     def link(context: Any) -> str:
         """Return the address of the run's page in Airflow's UI; empty if Airflow's address is not configured."""
-        base, dag_id, run_id = api_base_url(), _dag_id(context), _run_id(context)
+        base, dag_id, run_id = api_base_url(), _of_run(context, "dag_id"), _of_run(context, "dag_run_id", "run_id")
         return f"{base}{run_page(dag_id, run_id)}" if base and dag_id and run_id else ""
 
     def _senders(self) -> Iterator[Any]:
@@ -218,12 +218,8 @@ def _lost(context: Any) -> Mapping[str, Any] | None:
     return {"error": f"{task.task_id} ended without a reason, as a task does whose worker is lost; see its log"}
 
 
-def _dag_id(context: Any) -> str:
+def _of_run(context: Any, *names: str) -> str:
+    """Return the first of these fields that the context's run has. In a deadline alert the run is a dictionary."""
     run = context.get("dag_run")
-    return str(run.get("dag_id", "") if isinstance(run, dict) else getattr(run, "dag_id", "") or "")
-
-
-def _run_id(context: Any) -> str:
-    run = context.get("dag_run")
-    run_id = run.get("dag_run_id", run.get("run_id", "")) if isinstance(run, dict) else getattr(run, "run_id", "")
-    return str(run_id or "")
+    values = (run.get(name) if isinstance(run, dict) else getattr(run, name, None) for name in names)
+    return str(next(filter(None, values), ""))
