@@ -142,9 +142,6 @@ class Report(Counts):
             refused; see ``refusals``).
         generation: Current generation after the run; 0 if there is none.
         previous_generation: Current generation before the run; 0 if there was none.
-        started_at: Start of the run.
-        finished_at: End of the run.
-        sections: Reports of the sections by name.
         committed_at: Time of the current generation's commit. Default: None, there is none.
         index_urls: Addresses of the index files. Default: none.
         robots_urls: Addresses for robots.txt: the index files and the feeds. Default: none.

@@ -186,10 +186,7 @@ class Store:
     """Destination of a sitemap: a public area that is served, and a state area for manifests, plans and bodies.
 
     Attributes:
-        public: The public area.
-        state: The state area.
         base_url: Address of the public area, ending in ``/``.
-        index_name: File name of the index.
         cache_control: Cache-Control header of indexes and feeds.
         shard_cache_control: Cache-Control header of files that an index lists.
         purge: Removes changed addresses from caches after the shards and before the index.
