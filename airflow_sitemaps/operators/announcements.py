@@ -144,9 +144,7 @@ class IndexNowOperator(AnnouncingOperator):
             if key_reader is not None:
                 indexnow.require_key_files(site, urls, key_reader)
             return asdict(site.submit(urls, self.http))
-        number = None
-        if self.generation not in (None, "", "None"):
-            number = self.whole_number("generation", self.generation)
+        number = None if self.generation in (None, "", "None") else self.whole_number("generation", self.generation)
         how = announcer.ChangeScope(generation=number, backfill=self.backfill, max_urls=self.max_urls)
         announcement = announcer.announce(self.sitemap, site, how, self.http, key_reader)
         log.info("IndexNow: %s", announcement)
