@@ -113,10 +113,9 @@ class SitemapAskOperator(HITLOperator):
         from airflow_sitemaps.pipeline import approvals
         from airflow_sitemaps.pipeline.refusals import open_questions
         from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, OpenSitemap
-        from airflow_sitemaps.ports import QUIET
 
         conf = conf_of(context)
-        opened, now = OpenSitemap.of(self.sitemap, SYSTEM_CLOCK, QUIET), datetime.now(timezone.utc)
+        opened, now = OpenSitemap.of(self.sitemap, SYSTEM_CLOCK), datetime.now(timezone.utc)
         question = open_questions(opened.state.manifest(), now).get(conf["section"])
         if question is None or question.run != conf["run"]:
             raise AirflowSkipException("The question is closed: a newer run had nothing to refuse, or its time is over")

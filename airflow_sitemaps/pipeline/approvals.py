@@ -75,7 +75,7 @@ def ask(
     A repeated try of the run returns the questions that the first one opened. ``receipt_keys`` name the receipts of all
     batches, those of refused sections included. Return the open questions of this run by section.
     """
-    opened = OpenSitemap.of(sitemap, clock, QUIET)
+    opened = OpenSitemap.of(sitemap, clock)
     state = opened.state
     run_plan, now = state.read_plan(key), clock.now()
     opened = opened.of_members(run_plan.members)
@@ -226,13 +226,13 @@ def _decide(opened: OpenSitemap, plan: Plan, answer: str, by: str = "") -> None:
 
 def withdraw(sitemap: Sitemap, run: str, *, clock: Clock = SYSTEM_CLOCK) -> None:
     """Close a question that Airflow could not ask, so that the next refused run asks."""
-    opened = OpenSitemap.of(sitemap, clock, QUIET)
+    opened = OpenSitemap.of(sitemap, clock)
     _decide(opened, staged_plan(opened, run)[0], WITHDRAWN)
 
 
 def questions_of(sitemap: Sitemap, *, clock: Clock = SYSTEM_CLOCK) -> dict[str, Question]:
     """Return the open question of each section that has one."""
-    return open_questions(OpenSitemap.of(sitemap, clock, QUIET).state.manifest(), clock.now())
+    return open_questions(OpenSitemap.of(sitemap, clock).state.manifest(), clock.now())
 
 
 def staged_plan(opened: OpenSitemap, run: str) -> tuple[Plan, list[str], datetime | None]:

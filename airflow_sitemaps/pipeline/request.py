@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import ConfigurationError, RequestError
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.ports import QUIET, Clock, ObjectInfo, Progress, Source, Store
 from airflow_sitemaps.protocol import RowContext
 from airflow_sitemaps.shards import Member
 from airflow_sitemaps.sitemap import REST, SECTION_NAME
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Source, Store
     from airflow_sitemaps.shards.layout import ShardPolicy
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.sitemap import Section, Sitemap
@@ -150,7 +150,7 @@ class OpenSitemap:
     progress: Progress
 
     @classmethod
-    def of(cls, sitemap: Sitemap, clock: Clock, progress: Progress) -> OpenSitemap:
+    def of(cls, sitemap: Sitemap, clock: Clock, progress: Progress = QUIET) -> OpenSitemap:
         """Open the store of a sitemap."""
         store = sitemap.store.open()
         return cls(sitemap=with_published_members(sitemap, store), store=store, clock=clock, progress=progress)

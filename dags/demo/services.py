@@ -304,7 +304,6 @@ def main(file: str, dag_id: str, result: str) -> None:
     from airflow_sitemaps.operators.publish import SitemapPublishOperator
     from airflow_sitemaps.pipeline.approvals import question_text, questions_of, staged_plan
     from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, OpenSitemap
-    from airflow_sitemaps.ports import QUIET
 
     database = configuration().get("database", "sql_alchemy_conn").removeprefix("sqlite:///")
     is_first = not Path(database).exists()
@@ -325,7 +324,7 @@ def main(file: str, dag_id: str, result: str) -> None:
     }
     publishers = [task for task in dag.tasks if isinstance(task, SitemapPublishOperator)]
     questions = [
-        question_text(staged_plan(OpenSitemap.of(publisher.sitemap, SYSTEM_CLOCK, QUIET), question.run)[0], question)
+        question_text(staged_plan(OpenSitemap.of(publisher.sitemap, SYSTEM_CLOCK), question.run)[0], question)
         for publisher in publishers
         for question in questions_of(publisher.sitemap).values()
     ]

@@ -21,7 +21,6 @@ from airflow_sitemaps.http import Fetched
 from airflow_sitemaps.pipeline import approvals, build, rollback, stages
 from airflow_sitemaps.pipeline.request import OpenSitemap, RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
-from airflow_sitemaps.ports import QUIET
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import failures_of
 from airflow_sitemaps.stores.memory import MemoryObjects
@@ -160,7 +159,7 @@ def test_a_run_asks_about_every_section_if_its_plan_and_its_commit_refuse_one_ea
 
 def test_the_question_has_numbers_and_samples(shop: Shop) -> None:
     question = shop.refused()
-    opened = OpenSitemap.of(shop.sitemap(), shop.clock, QUIET)
+    opened = OpenSitemap.of(shop.sitemap(), shop.clock)
     plan, _, _ = approvals.staged_plan(opened, question.run)
 
     subject, body = approvals.question_text(plan, question, "https://airflow.example/run")

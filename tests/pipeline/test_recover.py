@@ -16,7 +16,6 @@ from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.request import OpenSitemap, RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
-from airflow_sitemaps.ports import QUIET
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import BASE, World, row
@@ -160,7 +159,7 @@ def test_it_finishes_the_generation_of_the_run_that_overtook_it(interrupted: Wor
     current = StateRepository(store.state).current()
     assert current is not None
 
-    found = roll_forward(OpenSitemap.of(sitemap, interrupted.clock, QUIET), current)
+    found = roll_forward(OpenSitemap.of(sitemap, interrupted.clock), current)
 
     assert (found.manifest.generation, found.manifest.promoted, promoted(interrupted)) == (3, True, True)
     assert row(51)["loc"] in interrupted.crawl().locs()

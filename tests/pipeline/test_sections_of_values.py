@@ -27,7 +27,6 @@ from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.find import find
 from airflow_sitemaps.pipeline.plan import sections as planned_sections
 from airflow_sitemaps.pipeline.request import OpenSitemap, member_name
-from airflow_sitemaps.ports import QUIET
 from airflow_sitemaps.shards import Member
 from airflow_sitemaps.shards.guards import BARE_LIMITS, Refusal
 from airflow_sitemaps.sources.session import SqlSession
@@ -525,7 +524,7 @@ def test_a_row_that_moves_is_not_gone(shop: Shop) -> None:
     shop.add("sv", 1)
     shop.run("DELETE FROM products WHERE id = 1")
     shop.build(sitemap=sitemap)
-    manifest = OpenSitemap.of(sitemap, shop.clock, QUIET).state.published()
+    manifest = OpenSitemap.of(sitemap, shop.clock).state.published()
     assert manifest.gone is not None
     assert manifest.gone.urls == 1
 
@@ -558,7 +557,7 @@ def test_a_url_is_found_in_the_section_of_its_value(shop: Shop) -> None:
 def test_the_manifest_says_which_value_a_section_has(shop: Shop) -> None:
     shop.add("pt-BR", 40)
     shop.build()
-    manifest = OpenSitemap.of(shop.sitemap(), shop.clock, QUIET).state.published()
+    manifest = OpenSitemap.of(shop.sitemap(), shop.clock).state.published()
     assert {name: section.member for name, section in manifest.sections.items()} == {
         "products-pt-br": Member(family="products", column="locale", value="pt-BR"),
         "products-other": Member(family="products", column="locale"),
