@@ -266,7 +266,11 @@ def _no_deep_sweep() -> Iterable[Change]:
 
 def _unconditional_deletes() -> Iterable[Change]:
     real = sweep._delete
-    yield sweep, "_delete", lambda store, due: real(store, [structs.replace(item, etag=None) for item in due])
+
+    def delete(store: Any, due: Any, manifest: Any) -> Any:
+        return real(store, [structs.replace(item, etag=None) for item in due], manifest)
+
+    yield sweep, "_delete", delete
     yield sweep, "put_back", lambda *_: None
 
 
