@@ -142,7 +142,7 @@ def _verified(arguments: argparse.Namespace) -> Verification:
     web = HttpClient(rules=rules)
     with _progress(arguments) as progress:
         if is_ours:
-            what = of_sitemap(_sitemap(arguments))
+            what = of_sitemap(load_target(target).sitemap)
         else:
             what = of_address(target, conn_id=arguments.conn or default_connection(target), web=web)
         options = replace(what.options, sample=arguments.sample, public=arguments.public)
@@ -167,7 +167,7 @@ def duplicates(arguments: argparse.Namespace) -> Answer:
 
 def robots(arguments: argparse.Namespace) -> Answer:
     """Print the Sitemap lines for robots.txt, or write them to a file as a block of this sitemap."""
-    sitemap = _sitemap(arguments)
+    sitemap = load_target(arguments.target).sitemap
     urls = stages.robots(sitemap)
     if not urls:
         raise TargetError("nothing has been published yet, so there is nothing to name in robots.txt: run build first")
@@ -203,7 +203,7 @@ def _replace_file(path: Path, body: bytes) -> None:
 
 def rollback(arguments: argparse.Namespace) -> Answer:
     """Publish an earlier generation again."""
-    sitemap = _sitemap(arguments)
+    sitemap = load_target(arguments.target).sitemap
     _confirm(arguments, f"Publish generation {arguments.generation} of {sitemap.index_url} again?")
     with _progress(arguments) as progress:
         return _reported(stages.rollback(sitemap, arguments.generation, progress=progress))
@@ -242,13 +242,8 @@ def _shown(samples: Sequence[str]) -> str:
     return f", such as {', '.join(samples[:3])}" if samples else ""
 
 
-def _sitemap(arguments: argparse.Namespace) -> Sitemap:
-    """Return the sitemap with its templates unrendered, for commands that run no SQL."""
-    return load_target(arguments.target).sitemap
-
-
 def _rendered(arguments: argparse.Namespace) -> Sitemap:
-    """Return the sitemap with its templates rendered. Raise TargetError if a section does not exist."""
+    """Return the sitemap with its templates rendered, for commands that run SQL. TargetError: a section does not exist."""
     target = load_target(arguments.target)
     sitemap = with_published_members(target.sitemap)
     try:
