@@ -265,6 +265,8 @@ def orphans(store: Store, manifest: Manifest, now: datetime, grace: timedelta) -
     A file without a stamp, or with another pipeline's stamp, is never an orphan. Neither is a file younger than the
     grace, because a run that has just committed may have put it.
     """
+    if not manifest.state_id:
+        return ()
     # A file system that ignores case lists a file under the name that it first had.
     names = {file.name.lower() for file in manifest.public_files()}
     names |= {item.key.lower() for item in manifest.departed if item.area == "public"}
