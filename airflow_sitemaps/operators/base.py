@@ -10,22 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator, Context
 
-from airflow_sitemaps import setting_checks
+from airflow_sitemaps import errors, setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
-from airflow_sitemaps.errors import (
-    ConfigurationError,
-    ConflictError,
-    IncompleteError,
-    PartlyPublishedError,
-    RefusedError,
-    SourceError,
-    StoreContentError,
-    StoreError,
-)
+from airflow_sitemaps.operators import FAILED, REFUSED, failure_facts, refusal_facts
+from airflow_sitemaps.sitemap import Sitemap
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +44,6 @@ class SitemapOperator(BaseOperator):
     """Whether the task works on what is published. The sitemap's asset is its inlet, by which the pages find it."""
 
     def __init__(self, *, sitemap: Sitemap, **kwargs: Any) -> None:
-        from airflow_sitemaps.sitemap import Sitemap
-
         super().__init__(**kwargs)
         if not (self.takes_urls and sitemap is None):
             setting_checks.instance(f"{type(self).__name__}({self.task_id!r})", "sitemap", sitemap, Sitemap)
@@ -93,7 +82,7 @@ class SitemapOperator(BaseOperator):
             return int(value)
         except (TypeError, ValueError, OverflowError):
             where = f"{type(self).__name__}({self.task_id!r})"
-            raise ConfigurationError(f"{where}: {name}={value!r}; give a whole number") from None
+            raise errors.ConfigurationError(f"{where}: {name}={value!r}; give a whole number") from None
 
     def is_part_of_run(self, context: Context) -> bool:
         """Return whether the metrics count a failure of this task as one of the sitemap's run."""
@@ -208,31 +197,29 @@ def permanent_failures(context: Context) -> Iterator[None]:
 @contextmanager
 def _without_useless_retries(context: Context) -> Iterator[None]:
     """Log why the task failed, and turn an error that a retry cannot fix into ``AirflowFailException``."""
-    from airflow_sitemaps.operators import REFUSED, refusal_facts
-
     try:
         yield
-    except RefusedError as error:
+    except errors.RefusedError as error:
         log.error("Refused; the published sitemap is unchanged. %s", error)
         context["ti"].xcom_push(key=REFUSED, value=refusal_facts(error))
         raise AirflowFailException(str(error)) from error
-    except PartlyPublishedError as error:
+    except errors.PartlyPublishedError as error:
         is_published = getattr(error.report, "result", "") == "partly_published"
         log.error("%s. %s", "Partly published" if is_published else "Not published", error)
         if error.refusals:
             context["ti"].xcom_push(key=REFUSED, value=refusal_facts(error))
         raise AirflowFailException(str(error)) from error
-    except ConflictError as error:
+    except errors.ConflictError as error:
         log.error("Another run published first; run the DAG again to plan on its result. %s", error)
         raise AirflowFailException(str(error)) from error
-    except (ConfigurationError, IncompleteError, StoreContentError) as error:
+    except (errors.ConfigurationError, errors.IncompleteError, errors.StoreContentError) as error:
         if getattr(error, "retryable", False):
             log.error("The connection or its credentials are missing; a retry may find them. %s", error)
             raise
         log.error("A retry cannot fix this. %s", error)
         raise AirflowFailException(str(error)) from error
-    except (SourceError, StoreError) as error:
-        what = "The database" if isinstance(error, SourceError) else "The store"
+    except (errors.SourceError, errors.StoreError) as error:
+        what = "The database" if isinstance(error, errors.SourceError) else "The store"
         log.error("%s failed; a retry may succeed. %s", what, error)
         raise
 
@@ -242,11 +229,9 @@ def _reason_in_xcom(context: Context) -> Iterator[None]:
     """Store in XCom why the task failed."""
     try:
         yield
-    except (RefusedError, AirflowSkipException):
+    except (errors.RefusedError, AirflowSkipException):
         raise  # the caller records more details; a skipped task has not failed
     except (Exception, AirflowTaskTimeout) as error:
-        from airflow_sitemaps.operators import FAILED, failure_facts
-
         with suppress(Exception):  # an error here must not hide the original one
             context["ti"].xcom_push(key=FAILED, value=failure_facts(error))
         raise

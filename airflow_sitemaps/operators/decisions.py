@@ -15,16 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import DAG, Context
 
-from airflow_sitemaps import setting_checks
+from airflow_sitemaps import errors, setting_checks
 from airflow_sitemaps.airflow_compat import AirflowSkipException, start_run
-from airflow_sitemaps.errors import (
-    ConfigurationError,
-    ConflictError,
-    GuardError,
-    IncompleteError,
-    SitemapError,
-    StoreContentError,
-)
 from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
 from airflow_sitemaps.operators.links import SitemapIndexLink, SitemapPageLink
 
@@ -49,12 +41,12 @@ WHERE: Final = ("owner", "queue", "executor", "executor_config", "run_as_user")
 RETRY_DELAY: Final = timedelta(seconds=30)
 """Time between two tries of a task of the DAG."""
 
-RESULTS: Final[tuple[tuple[type[SitemapError], str], ...]] = (
-    (ConflictError, "superseded"),
-    (ConfigurationError, "changed"),
-    (IncompleteError, "expired"),
-    (StoreContentError, "expired"),
-    (GuardError, "refused again"),
+RESULTS: Final[tuple[tuple[type[errors.SitemapError], str], ...]] = (
+    (errors.ConflictError, "superseded"),
+    (errors.ConfigurationError, "changed"),
+    (errors.IncompleteError, "expired"),
+    (errors.StoreContentError, "expired"),
+    (errors.GuardError, "refused again"),
 )
 """Why an answer published nothing, by the error."""
 
@@ -80,7 +72,7 @@ class Approval:
         setting_checks.duration("Approval", "timeout", self.timeout, positive=True)
         users = self.assigned_users if isinstance(self.assigned_users, (list, tuple)) else (None,)
         if not all(isinstance(u, dict) and {k: type(u[k]) for k in u} == {"id": str, "name": str} for u in users):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"Approval: assigned_users={self.assigned_users!r}; give a list of users, like "
                 '[{"id": "1", "name": "ada"}]'
             )
@@ -90,11 +82,11 @@ class Approval:
         from airflow_sitemaps.pipeline.publish.sweep import lifetime
 
         if sitemap.on_section_failure == "fail_all":
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 'approval= and on_section_failure="fail_all" exclude each other: an answer publishes one section. Omit one'
             )
         if self.timeout > lifetime(sitemap.grace):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"Approval: timeout={self.timeout}, but what a run wrote is kept for {lifetime(sitemap.grace)} only. Give a "
                 "shorter timeout, or Sitemap(grace=…)"
             )
@@ -161,7 +153,7 @@ class SitemapAnswerOperator(SitemapOperator):
                 report = approvals.answer(
                     self.sitemap, conf["run"], is_allowed=is_allowed, by=by, progress=LogProgress(log)
                 )
-            except SitemapError as error:
+            except errors.SitemapError as error:
                 result = next((word for kind, word in RESULTS if isinstance(error, kind)), "failed")
                 ti.xcom_push(key=ANSWER, value={"result": result, "by": by})
                 raise

@@ -11,12 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow_sitemaps import setting_checks
+from airflow_sitemaps import operators, setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, api_base_url, configuration
-from airflow_sitemaps.errors import RequestError
-from airflow_sitemaps.operators import PLAN_FACTS, is_on
+from airflow_sitemaps.errors import GuardError, PartlyPublishedError, RequestError
+from airflow_sitemaps.operators import FAILED, MAX_NAMES, PLAN_FACTS, REFUSED, SECTIONS, is_on
 from airflow_sitemaps.operators.base import SitemapOperator, log_lines, own_xcom, permanent_failures
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards.guards import Permit, refusal_text
 
 if TYPE_CHECKING:
     import jinja2
@@ -78,8 +79,6 @@ class SitemapPlanOperator(SitemapOperator):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> None:
-        from airflow_sitemaps.shards.guards import Permit
-
         super().__init__(sitemap=sitemap, **kwargs)
         for name, number, least in (("batch_size", batch_size, 1), ("check_rows", check_rows, 0)):
             if number is not None:
@@ -116,7 +115,6 @@ class SitemapPlanOperator(SitemapOperator):
         Raises:
             AirflowFailException: A guard refused, or the configuration is unusable.
         """
-        from airflow_sitemaps.operators import MAX_NAMES, SECTIONS
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.pipeline.request import chosen, with_published_members
         from airflow_sitemaps.report_text import LogProgress
@@ -211,7 +209,6 @@ def sql_of(sitemap: Sitemap) -> dict[str, str]:
 
 def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch]]) -> None:
     """Write the plan to the log, and its address and numbers to XCom. A dry run fails if a build would fail."""
-    from airflow_sitemaps.operators import plan_facts
     from airflow_sitemaps.pipeline.stages import explain
 
     lines = explain(planned.plan)
@@ -219,7 +216,7 @@ def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch
         lines = [*lines, f"{counted(len(tasks), 'mapped task')} to write them"]
     log_lines(lines)
     ti = context["ti"]
-    facts = plan_facts(planned.plan, planned.key, lines, tasks)
+    facts = operators.plan_facts(planned.plan, planned.key, lines, tasks)
     reasons = _reasons_against(context, planned.plan) if planned.key is None else []
     ti.xcom_push(key=PLAN_FACTS, value=facts)  # last: a page that finds the plan reads no more
     if reasons:
@@ -229,18 +226,14 @@ def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch
 
 def _reasons_against(context: Context, plan: Plan) -> list[str]:
     """Return why a build by the plan of a dry run would fail, and store it in XCom."""
-    from airflow_sitemaps.errors import GuardError, PartlyPublishedError
-    from airflow_sitemaps.operators import FAILED, REFUSED, failure_facts, refusal_facts
-    from airflow_sitemaps.shards.guards import refusal_text
-
     ti, reasons = context["ti"], []
     if plan.refusals:
         refused = GuardError(refusal_text(plan.refusals), plan.refusals)
-        ti.xcom_push(key=REFUSED, value=refusal_facts(refused))
+        ti.xcom_push(key=REFUSED, value=operators.refusal_facts(refused))
         reasons.append(f"A build would be refused. {refused}")
     if plan.failures:
         failed = PartlyPublishedError("\n".join(map(str, plan.failures)), failures=plan.failures)
-        ti.xcom_push(key=FAILED, value=failure_facts(failed))
+        ti.xcom_push(key=FAILED, value=operators.failure_facts(failed))
         reasons.append(f"A build would not publish every section. {failed}")
     return reasons
 

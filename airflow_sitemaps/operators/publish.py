@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, XComNotFound, api_base_url
 from airflow_sitemaps.errors import ConfigurationError, GuardError, IncompleteError, SitemapError, TransientError
+from airflow_sitemaps.operators import FAILED, MAX_TEXT, QUESTIONS, REFUSED, UNCHANGED, WRITTEN, written_facts
 from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures
 from airflow_sitemaps.operators.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink, comparison_page
+from airflow_sitemaps.shards.guards import Refusal
 
 if TYPE_CHECKING:
     import jinja2
@@ -58,7 +60,6 @@ class SitemapWriteOperator(SitemapOperator):
 
     def execute(self, context: Context) -> list[str]:
         """Write the batches, and return the addresses of their receipts. If a section fails, those of the others are stored."""
-        from airflow_sitemaps.operators import MAX_TEXT, WRITTEN, written_facts
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.pipeline.plan.sections import OF_ONE_SECTION
         from airflow_sitemaps.report_text import LogProgress, written_line
@@ -91,7 +92,7 @@ class SitemapWriteOperator(SitemapOperator):
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
         """Return the tables that were read and the files that were staged, for Airflow's OpenLineage provider."""
-        from airflow_sitemaps.operators import WRITTEN, lineage
+        from airflow_sitemaps.operators import lineage
 
         return lineage.of_write(self.observed(ti), own_xcom(ti, WRITTEN))
 
@@ -190,7 +191,6 @@ class SitemapPublishOperator(SitemapOperator):
                 others were published. Airflow emits no asset event for a failed task.
             AirflowSkipException: There is no plan, or nothing changed and ``skip_unchanged`` is set.
         """
-        from airflow_sitemaps.operators import UNCHANGED
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.pipeline.report import raise_failures
         from airflow_sitemaps.report_text import LogProgress
@@ -250,7 +250,6 @@ class SitemapPublishOperator(SitemapOperator):
     def _asking(self, context: Context, sitemap: Sitemap, receipts: Sequence[str]) -> Iterator[list[SectionFailure]]:
         """Ask about the sections that guards refuse, and end the questions that the run closes."""
         from airflow_sitemaps.pipeline import approvals
-        from airflow_sitemaps.shards.guards import Refusal
         from airflow_sitemaps.shards.plan import failures_of
 
         refused: list[SectionFailure] = []
@@ -276,7 +275,6 @@ class SitemapPublishOperator(SitemapOperator):
         before: Mapping[str, Question],
     ) -> None:
         """Start a run of the DAG of decisions for each question. An error is logged: it must not hide the refusal."""
-        from airflow_sitemaps.operators import QUESTIONS
         from airflow_sitemaps.operators.decisions import run_id_of, start
         from airflow_sitemaps.pipeline import approvals
 
@@ -324,7 +322,6 @@ def task_id_of(argument: Any) -> str:
 
 def reasons_of(ti: Any, planner_id: str, writer_id: str, receipts: Sequence[str]) -> dict[int, str] | None:
     """Return the known reasons why batches have no receipt, by number; None if no mapped task wrote the receipts."""
-    from airflow_sitemaps.operators import FAILED, REFUSED, WRITTEN
     from airflow_sitemaps.pipeline.state.repository import batch_of
 
     if not planner_id or not writer_id:
