@@ -224,6 +224,9 @@ ENVIRONMENT: Final = "AIRFLOW_CONN_"
 NO_URL: Final = (ValueError, TypeError, KeyError)
 """What SQLAlchemy and drivers raise for an invalid URL, such as a port that is no number or an unknown argument."""
 
+NESTED: Final = ("config", "ssl")
+"""The arguments of drivers that are objects: DuckDB's and PyMySQL's. Other nested values of an extra are notes of people or hooks."""
+
 NO_FILE: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
 """The errors of hooks that read a key or a certificate from a file."""
 
@@ -324,7 +327,7 @@ def _engine_of_connection(connection: Any, hooks: Any, unknown_type: type[Except
         url = plain_url(connection)
         if url is None:
             raise
-        nested = {key: value for key, value in connection.extra_dejson.items() if isinstance(value, (dict, list))}
+        nested = {key: value for key in NESTED if isinstance(value := connection.extra_dejson.get(key), dict)}
         return _engine_of_url(url, writing=writing, arguments=nested)
     dialect = dialect_of_type(str(connection.conn_type or ""))
     engine: sa.Engine = hook.get_sqlalchemy_engine() if dialect is None else dialect.hook_engine(connection, hook)

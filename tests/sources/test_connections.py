@@ -232,10 +232,13 @@ def test_nested_values_of_an_extra_reach_the_driver(engine_for: Any, monkeypatch
         pymysql, "connect", lambda **arguments: given.append(arguments) or (_ for _ in ()).throw(LookupError)
     )
     monkeypatch.setattr(session_factory, "_is_installed", lambda module: module == "pymysql")
-    engine = engine_for({"conn_type": "mysql", "host": "db", "extra": {"ssl": ssl, "charset": "utf8mb4"}})
+    engine = engine_for(
+        {"conn_type": "mysql", "host": "db", "extra": {"ssl": ssl, "charset": "utf8mb4", "team": {"a": 1}}}
+    )
     with pytest.raises(LookupError):
         engine.connect()
     assert (given[0]["ssl"], given[0]["charset"]) == (ssl, "utf8mb4")
+    assert "team" not in given[0], "what no driver takes has done no harm"
 
 
 @pytest.mark.parametrize("extra", ['[{"token": "s3cret"}]', "7", "true", "null"])
