@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -273,21 +274,24 @@ def _label(task: Sequence[Batch], names: Mapping[int, str]) -> str:
 class Names:
     """The ID of a sitemap's task group, its sections with retired ones, and those of the DAG's other groups.
 
-    ``files`` are the beginnings of the names of shards in folders, which may be named like a group.
+    ``files`` matches the names of shards in folders, which may be named like a group.
     """
 
     group: str
     own: frozenset[str]
     others: Mapping[str, frozenset[str]]
-    files: tuple[str, ...] = ()
+    files: re.Pattern[str] = re.compile("")
 
     @classmethod
     def of(cls, operator: SitemapOperator) -> Names:
         """Return the names for a planning task."""
         tasks = [task for task in getattr(operator.get_dag(), "tasks", ()) if isinstance(task, SitemapPlanOperator)]
         others = {_group(task): _sections(task) for task in tasks if task.task_id != operator.task_id}
-        files = tuple(f"{section.path}{section.name}-" for section in operator.sitemap.sections if section.path)
-        return cls(_group(operator), _sections(operator), others, files)
+        folders = [
+            (re.escape(s.path + s.name), "(.+-)?" * (s.split is not None)) for s in operator.sitemap.sections if s.path
+        ]
+        files = "|".join(rf"{name}-{value}\d+(\..*)?" for name, value in folders)
+        return cls(_group(operator), _sections(operator), others, re.compile(files))
 
     def sections(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names of sections that concern this sitemap, without their group.
@@ -302,9 +306,10 @@ class Names:
         mine = []
         for name in names:
             group, _, shard = name.partition("/")
-            if group == self.group and not name.startswith(self.files):
+            is_file = self.files.fullmatch(name) is not None
+            if group == self.group and not is_file:
                 mine.append(shard)
-            elif group not in self.others or not shard or name.startswith(self.files):
+            elif group not in self.others or not shard or is_file:
                 mine.append(name)
         return tuple(mine)
 

@@ -12,6 +12,7 @@ from airflow_sitemaps.operators import is_dry_run
 from airflow_sitemaps.operators.plan import Names, SitemapPlanOperator, references
 from airflow_sitemaps.shards.plan import Batch
 from airflow_sitemaps.sitemap import Section, Sitemap
+from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup
 from airflow_sitemaps.testing import MemorySourceConfig
@@ -123,6 +124,27 @@ def test_a_shard_in_a_folder_with_the_name_of_a_group_is_that_shard() -> None:
     shop, _ = (plan.request({"rebuild": ["shop/shop/products-00001"]}) for plan in plans("shop/"))
     assert shop is not None
     assert shop.rebuild == ("shop/products-00001",)
+
+
+def test_a_section_whose_name_begins_like_that_of_one_in_a_folder_is_no_file_of_it() -> None:
+    with DAG("prefix", schedule=None, max_active_runs=1) as dag:
+        store = LocalStore("de", base_url="https://de.example/")
+        sections = [
+            Section(name, MemorySourceConfig([]), path=path) for name, path in (("posts", "de/"), ("posts-eu", ""))
+        ]
+        SitemapTaskGroup("de", Sitemap(store, sections))
+        family = SqlSource("shop", table="books", key="id", loc="loc")
+        each = [Section.each("lang", family, name="books", path="each/")]
+        SitemapTaskGroup("each", Sitemap(LocalStore("each", base_url="https://each.example/"), each))
+
+    names = [Names.of(dag.get_task(f"{group}.plan")) for group in ("de", "each")]  # type: ignore[arg-type]
+
+    assert names[0].shards(["de/posts-eu-00001", "de/posts-00001", "de/posts-00001.xml.gz"]) == (
+        "posts-eu-00001", "de/posts-00001", "de/posts-00001.xml.gz",
+    )  # fmt: skip
+    assert names[1].shards(["each/books-pt-br-00001", "each/books-other-00001", "each/rest-00001"]) == (
+        "each/books-pt-br-00001", "each/books-other-00001", "rest-00001",
+    )  # fmt: skip
 
 
 def test_a_planning_task_of_a_subclass_has_the_other_groups_too() -> None:
