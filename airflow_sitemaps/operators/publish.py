@@ -138,9 +138,11 @@ class SitemapPublishOperator(SitemapOperator):
         super().__init__(sitemap=sitemap, **{"trigger_rule": rule, **kwargs})
         self.add_outlets([sitemap.asset])
         self.has_own_rule = "trigger_rule" in kwargs
-        if (own := kwargs.get("trigger_rule")) in ("all_success", "none_skipped"):
+        own, writer = kwargs.get("trigger_rule"), getattr(receipts, "operator", None)
+        is_part = getattr(self, "_BaseOperator__from_mapped", False)  # a mapped task has a rule that no one chose
+        if own in ("all_success", "none_skipped") and getattr(writer, "is_mapped", False) and not is_part:
             raise ConfigurationError(
-                f"SitemapPublishOperator({self.task_id!r}): trigger_rule={own!r} skips the task where no row is to be "
+                f"SitemapPublishOperator({self.task_id!r}): trigger_rule={str(own)!r} skips the task where no row is to be "
                 "read, because the writing task is skipped then: removed files stay public. Give 'none_failed' instead"
             )
         self.plan: Any = plan

@@ -440,6 +440,22 @@ def test_a_rule_that_skips_publish_without_anything_to_write_is_refused(sitemap:
         dag_of(sitemap, "rule", publish_kwargs={"trigger_rule": rule})
 
 
+def test_a_rule_that_skips_nothing_is_allowed(sitemap: Sitemap) -> None:
+    with DAG("rules", schedule=None, max_active_runs=1):
+        plan = SitemapPlanOperator(task_id="plan", sitemap=sitemap)
+        write = SitemapWriteOperator.partial(task_id="write", sitemap=sitemap).expand(batch=plan.output)
+        gathered = task(lambda keys: [*keys], task_id="gather", trigger_rule="none_failed")(write.output)
+        kept = SitemapPublishOperator(
+            task_id="publish", sitemap=sitemap, plan="", receipts=gathered, trigger_rule="all_success"
+        )
+        mapped = SitemapPublishOperator.partial(task_id="parts", sitemap=sitemap, receipts=write.output).expand(
+            plan=["a"]
+        )
+
+    assert kept.trigger_rule == "all_success"
+    assert mapped.unmap({"plan": "a"}).trigger_rule == "all_success", "Airflow's default, which no one chose"
+
+
 def test_a_rule_of_its_own_publishes_a_run_without_anything_to_write(sitemap: Sitemap, tmp_path: Path) -> None:
     own = {"trigger_rule": "none_failed"}
     run(dag_of(sitemap, "own_rule", publish_kwargs=own))
