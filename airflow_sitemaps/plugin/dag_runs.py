@@ -238,7 +238,7 @@ def _task(row: Any) -> TaskState:
 
 
 def newest_ended(session: Session, keys: Collection[TaskKey]) -> list[TaskState]:
-    """Return the newest of each task, as (DAG, task ID), that succeeded, and the newest that failed."""
+    """Return the newest of each task, as (DAG, task ID), that succeeded, and that failed: all parts of a mapped one."""
     task, tasks, parts = TaskInstance, list[TaskState](), []
     ended = (task.end_date.is_not(None), task.operator.in_(list(KINDS)), is_last_attempt(task))
     for (dag_id, task_id), state in product(sorted(keys), ("success", "failed")):
@@ -247,7 +247,9 @@ def newest_ended(session: Session, keys: Collection[TaskKey]) -> list[TaskState]
         parts.append(select(newest.subquery()))
     for start in range(0, len(parts), RUNS_AT_ONCE):
         tasks += map(_task, session.execute(union_all(*parts[start : start + RUNS_AT_ONCE])))
-    return tasks
+    mapped = {one.key[:3] for one in tasks if one.map_index >= 0}
+    whole = sitemap_tasks(session, list({key[:2] for key in mapped}), batches=False) if mapped else ()
+    return list({one.key: one for one in (*tasks, *(part for part in whole if part.key[:3] in mapped))}.values())
 
 
 def unpublished_runs(session: Session, dag_ids: Iterable[str], limit: int) -> list[tuple[str, str, datetime | None]]:

@@ -271,6 +271,21 @@ def test_the_parts_of_a_mapped_announcement_have_their_own_outcomes(
     ]
 
 
+def test_a_mapped_task_is_looked_up_with_all_its_parts(session: Session) -> None:
+    """Run 1 failed in a part, and all of run 2 failed: the newest part that succeeded is of run 1, which did not pass."""
+    for number, states in ((1, ("failed", "success")), (2, ("failed", "failed"))):
+        at = NOW + timedelta(hours=number)
+        add_run(session, "m", Ran(number), at)
+        for index, state in enumerate(states):
+            add_task(session, "m", f"run-{number}", "x", "SitemapVerifyOperator", state, at, at, map_index=index)
+
+    tasks = newest_ended(session, {("m", "x")})
+
+    assert sorted((*task.key[1:], task.state) for task in tasks) == [
+        ("run-1", "x", 0, "failed"), ("run-1", "x", 1, "success"), ("run-2", "x", 0, "failed"), ("run-2", "x", 1, "failed"),
+    ]  # fmt: skip
+
+
 def test_the_last_task_that_ended_is_looked_up_by_key_and_state(session: Session) -> None:
     """Without a limit of its own each would read every instance of the task, and of other tasks."""
     for dag_id, number, state in (("a", 1, "success"), ("a", 2, "failed"), ("a", 3, "success"), ("b", 1, "failed")):

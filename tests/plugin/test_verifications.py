@@ -195,6 +195,8 @@ def test_a_mapped_task_is_as_bad_as_its_worst_part_and_passes_as_a_whole() -> No
     assert newest_ended([before, good, ended("running", None, part=1)]) == before
     assert newest_ended([before, bad, ended("running", None, part=1)]) == bad
     assert newest_ended([before, good, ended("skipped", part=1)]) == good
+    late = VerificationRun.of(replace(task("success", began=90, ended=400), map_index=1), {})
+    assert newest_ended([late, good], passed=True) == good, "the part that began first says what was published then"
 
 
 def test_facts_stay_small_with_errors_first() -> None:

@@ -99,7 +99,7 @@ def newest_ended(runs: Sequence[VerificationRun], *, passed: bool = False) -> Ve
     ended = good if passed else [*bad, *good]
     last = max(ended, key=lambda run: run.end or LONG_AGO, default=None)
     parts = [run for run in ended if last is not None and run.task == last.task]
-    return max(parts, key=lambda run: (run.broken, run.end or LONG_AGO), default=None)
+    return min(parts, key=lambda run: (not run.broken, run.start or LONG_AGO), default=None)
 
 
 if TYPE_CHECKING:
