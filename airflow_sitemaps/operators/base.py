@@ -54,10 +54,12 @@ class SitemapOperator(BaseOperator):
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
         """Return a task to map, whose inlet the DAG has before the task is mapped."""
-        sitemap, inlets = kwargs.get("sitemap"), kwargs.get("inlets") or []
-        if cls.follows and sitemap is not None:
-            kwargs["inlets"] = [*(inlets if isinstance(inlets, (list, tuple)) else [inlets]), sitemap.asset]
-        return super().partial(**kwargs)
+        mapped, asset = super().partial(**kwargs), getattr(kwargs.get("sitemap"), "asset", None)
+        given = mapped.kwargs.get("inlets") or []  # of default_args too
+        inlets = given if isinstance(given, (list, tuple)) else [given]
+        if cls.follows and asset is not None and asset not in inlets:
+            mapped.kwargs["inlets"] = [*inlets, asset]
+        return mapped
 
     @property
     def task_type(self) -> str:

@@ -286,6 +286,17 @@ def test_a_mapped_task_is_looked_up_with_all_its_parts(session: Session) -> None
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("default_args", [{}, {"inlets": [Asset("load")]}])
+def test_a_mapped_task_keeps_the_inlets_of_default_args(tmp_path: Path, default_args: dict[str, Any]) -> None:
+    sitemap = sitemap_at(tmp_path, "inlets")
+    with DAG("inlets", schedule=None, default_args=default_args):
+        mapped = SitemapVerifyOperator.partial(task_id="verify", sitemap=sitemap).expand(sample=[1])
+        own = SitemapVerifyOperator.partial(task_id="own", sitemap=sitemap, inlets=[sitemap.asset]).expand(sample=[1])
+
+    assert mapped.inlets == [*default_args.get("inlets", ()), sitemap.asset]
+    assert own.inlets == [sitemap.asset]
+
+
 def test_the_last_task_that_ended_is_looked_up_by_key_and_state(session: Session) -> None:
     """Without a limit of its own each would read every instance of the task, and of other tasks."""
     for dag_id, number, state in (("a", 1, "success"), ("a", 2, "failed"), ("a", 3, "success"), ("b", 1, "failed")):
