@@ -239,7 +239,8 @@ def test_foreign_files_are_neither_listed_nor_read(tmp_path: Path, monkeypatch: 
     with (maps / "video.mp4").open("wb") as video, (maps / "video.xml").open("wb") as large:
         video.truncate(2 << 30)  # sparse: it takes no room
         large.truncate(2 << 30)
-    (maps / os.fsdecode(b"latin-\xe9.xml")).write_bytes(b"theirs")
+    for name in (b"latin-\xe9.xml", b"latin-\xe9.png"):
+        (maps / os.fsdecode(name)).write_bytes(b"theirs")
     os.mkfifo(maps / "fifo.xml")
     with socket.socket(socket.AF_UNIX) as server:
         monkeypatch.chdir(maps)

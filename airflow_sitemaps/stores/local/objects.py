@@ -261,8 +261,9 @@ class LocalObjects:
             above = Path(folder).relative_to(self.root).as_posix()
             for name in names:
                 key = name if above == "." else f"{above}/{name}"
-                is_own = self.area == "state" or key.endswith(SITEMAP_SUFFIXES) or key_hash(key) in recorded
-                if not name.startswith(SCRATCH) and is_key(key) and is_own:
+                if name.startswith(SCRATCH) or not is_key(key):
+                    continue
+                if self.area == "state" or key.endswith(SITEMAP_SUFFIXES) or key_hash(key) in recorded:
                     yield key
 
     def _unlisted(self, e: OSError) -> None:
