@@ -193,8 +193,7 @@ def translated(
         # SQLAlchemy passes on errors of a driver's own cursor, and the Warning of Python 3.10's sqlite3.
         passed_on = (dbapi.Error, getattr(dbapi, "Warning", dbapi.Error))
         is_known = isinstance(error, (exc.SQLAlchemyError, *passed_on, *more, *FOREIGN))
-        packages = {name.partition(".")[0] for name in (type(error).__module__, dbapi.__name__)}
-        if not is_known and len(packages) > 1:
+        if not is_known and type(error).__module__.partition(".")[0] != dbapi.__name__.partition(".")[0]:
             raise
         kind = error_type if is_known and not isinstance(error, OSError) else SourceError
         raise kind(f"{what}: {redacted(engine, error)}") from None

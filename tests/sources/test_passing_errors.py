@@ -69,6 +69,17 @@ def test_an_error_of_a_drivers_package_that_pep_249_does_not_know() -> None:
         surveyed(ValueError("ours"), SourceError)
 
 
+def test_a_driver_whose_interface_is_an_object_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As SQLAlchemy has it for drivers of asyncio, and other dialects that adapt a driver to PEP 249."""
+    engine = sa.create_engine("sqlite://")
+    monkeypatch.setattr(engine.dialect, "dbapi", SimpleNamespace(Error=DriverError))
+    with (
+        pytest.raises(SourceError, match="the survey failed: DriverError"),
+        translated(engine, "the survey failed", SourceError),
+    ):
+        raise DriverError("gone")
+
+
 def test_a_refused_connection_that_a_driver_reports_as_an_error_of_its_own() -> None:
     error = DriverError("failed to execute")
     error.__context__ = ConnectionRefusedError("port 8080")  # as Trino's client does
