@@ -10,6 +10,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from airflow_sitemaps import LocalStore, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import OwnershipError
@@ -276,6 +277,20 @@ def test_a_listed_file_that_a_store_without_case_names_otherwise_is_no_orphan() 
     world.build()
     assert "Pages-00001.xml.gz" in world.public()
     assert name not in world.public()
+
+
+def test_a_state_without_an_id_has_no_orphans() -> None:
+    """An empty stamp may be another pipeline's. The next commit gives the state its id."""
+    sweep = importlib.import_module("airflow_sitemaps.pipeline.publish.sweep")
+    world = World([row(1)])
+    world.build()
+    manifest = StateRepository(world.store.state).manifest()
+    assert manifest is not None
+    world.store.public.put("late.xml", b"x", mode=Create(), metadata={}, content_type="text/xml")
+    late = world.config.public.objects["late.xml"]  # with a header that no store of this package writes
+    world.config.public.objects["late.xml"] = replace(late, info=replace(late.info, metadata={STATE_ID: ""}))
+    unnamed, later = structs.replace(manifest, state_id=""), world.clock.now() + timedelta(days=90)
+    assert sweep.orphans(world.store, unnamed, later, timedelta(days=2)) == ()
 
 
 def test_what_is_not_ours_is_no_orphan() -> None:
