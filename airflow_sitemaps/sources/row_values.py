@@ -193,7 +193,7 @@ HASH_KIND: Final = "xxh3_64/1"
 
 
 def row_hashes(columns: Sequence[pa.Array]) -> pa.Array:
-    """Return the 64-bit hash of every row of equally long columns of texts, as uint64."""
+    """Return the 64-bit hash of every row of equally long columns of texts or times, as uint64."""
     joined = encoded(columns)
     if not len(joined):
         return pa.array([], pa.uint64())
@@ -205,7 +205,7 @@ def encoded(columns: Sequence[pa.Array]) -> pa.Array:
     """Return the rows as large_binary, in the encoding that the module describes."""
     parts: list[Any] = []
     for column in columns:
-        data = pc.cast(column, pa.large_binary())
+        data = pc.cast(pc.cast(column, pa.large_string()), pa.large_binary())
         length = pc.cast(pc.cast(pc.binary_length(data), pa.string()), pa.large_binary())
         marked = pc.binary_join_element_wise(length, data, pa.scalar(b":", pa.large_binary()))
         parts.append(pc.fill_null(marked, pa.scalar(b"-", pa.large_binary())))

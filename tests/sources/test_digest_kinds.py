@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.shards.ranges import Digest, KeyRange
 from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.duckdb import DuckDB
 from airflow_sitemaps.sources.dialects.postgresql import PostgreSQL
 from airflow_sitemaps.testing import crawl
-from tests.support.source_sessions import connected, create
-
-if TYPE_CHECKING:
-    import pytest
+from tests.support.source_sessions import connected, create, live, session
 
 BASE = "https://www.example.com/"
 
@@ -33,3 +32,19 @@ def test_a_newer_row_hash_rewrites_no_file(monkeypatch: pytest.MonkeyPatch) -> N
     assert (report.shards.rewritten, report.shards.created, report.shards.removed) == (0, 0, 0)
     assert crawl(config.open()).files == before
     assert build(sitemap).result == "unchanged"
+
+
+@pytest.mark.parametrize("kind", ["zoned", "date"])
+def test_a_dialect_of_ones_own_whose_rows_are_hashed_here_may_have_times(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``hashes_here`` is for databases without a hash; SQLite, the only one of this package, has texts for times."""
+    monkeypatch.setattr(DuckDB, "hashes_here", True)
+    base = live("duckdb")
+    create(base, "hashed", {"id": "integer", "lm": kind})
+    base.run("INSERT INTO hashed VALUES (1, '2024-01-01'), (2, NULL)")
+    with session(base, table="hashed", key="id", loc=BASE + "{id}", lastmod="lm") as source:
+        whole = [KeyRange(None, None)]
+        hashes = [each for batch in source.read(whole) for each in batch.column("row_hash").to_pylist()]
+        (digest,) = source.survey(whole).digests
+    assert digest == Digest.of(2, digest.newest, sum(hashes))
