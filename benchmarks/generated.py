@@ -89,7 +89,7 @@ class GeneratedTable:
         keys = self._keys(within)
         return [(key,) for key in range(keys.start + every, keys.stop, every)]
 
-    def survey(self, ranges: Sequence[KeyRange], *, urgent: bool = False) -> Survey:
+    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
         """A digest of each range in constant time."""
         self.surveyed += len(ranges)
         return Survey(digests=tuple(map(self.digest, ranges)))

@@ -64,7 +64,7 @@ class Numbers:
     def scan_estimate(self) -> None:
         """This table does not say."""
 
-    def survey(self, ranges: Sequence[KeyRange], *, urgent: bool = False) -> Survey:
+    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
         return Survey(digests=tuple(self._digest(self._keys(within)) for within in ranges))
 
     def rank(self, keys: Sequence[Any]) -> Sequence[int]:

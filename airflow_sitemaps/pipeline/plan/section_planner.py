@@ -204,7 +204,9 @@ def _ranges(
 
 def _survey(context: SectionContext, source: Source | PartialSurvey, ranges: Sequence[KeyRange]) -> Survey:
     """Survey ranges, with the checksum of urgent columns if the changes of others may wait."""
-    return source.survey(ranges, urgent=context.policy.rewrite_after is not None)
+    if context.policy.rewrite_after is None:
+        return source.survey(ranges)
+    return source.survey(ranges, urgent=True)
 
 
 def _cut(context: SectionContext, shard: Shard, position: int, digest: Digest) -> list[LayoutRange]:

@@ -70,7 +70,8 @@ class PartialSurvey:
         asked = sorted(self._wanted - self.surveyed.keys())
         null_keys, samples = self._section.null_keys, self._section.samples.get("key-null", ())
         if asked:
-            survey = self._source.survey([ranges[position] for position in asked], urgent=urgent)
+            wanted = [ranges[position] for position in asked]
+            survey = self._source.survey(wanted, urgent=True) if urgent else self._source.survey(wanted)
             self.surveyed.update(zip(asked, survey.digests, strict=True))
             null_keys, samples = survey.null_keys, survey.null_key_samples
         digests = [self.surveyed.get(position, shard.digest) for position, shard in enumerate(self._section.shards)]
