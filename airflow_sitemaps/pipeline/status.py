@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.pipeline.concurrency import mapped
@@ -164,7 +165,11 @@ def last_survey(state: StateRepository, sections: Sequence[str]) -> str | None:
 
 def _checks(state: StateRepository) -> Iterator[dict[str, Any]]:
     """Read the reports of the runs that published the sources' state or found nothing to change, the newest first."""
-    for key in sorted((info.key for info in state.objects.list(REPORTS)), reverse=True):
-        report = state.read_report(key.removeprefix(REPORTS).removesuffix(".json"))
-        if report and report.get("action") == "build" and report.get("result") in ("published", "unchanged"):
-            yield report
+    runs = sorted(
+        (info.key.removeprefix(REPORTS).removesuffix(".json") for info in state.objects.list(REPORTS)), reverse=True
+    )
+    for _second, names in groupby(runs, key=lambda run: run.partition("-")[0]):  # what follows the second is random
+        reports = [report for report in map(state.read_report, names) if report]
+        for report in sorted(reports, key=lambda report: str(report.get("started_at")), reverse=True):
+            if report.get("action") == "build" and report.get("result") in ("published", "unchanged"):
+                yield report

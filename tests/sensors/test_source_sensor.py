@@ -26,6 +26,8 @@ from airflow_sitemaps.errors import (
 )
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import promotion
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.pipeline.status import last_survey
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.triggers import SitemapSourceTrigger
@@ -99,6 +101,15 @@ def test_a_run_starts_when_a_build_would_change_something_or_the_probe_moves(
             task_id="by_plan", sitemap=sitemap, poke_interval=0.1, timeout=0.1, soft_fail=True, deferrable=False
         )
     assert states(run(unchanged)) == {"by_plan": "skipped"}
+
+
+def test_the_newest_of_several_runs_within_a_second_counts(sitemap: Sitemap, execute: Callable[..., None]) -> None:
+    clock = FakeClock(_tokens=iter(range(999, 0, -1)))  # later runs have names that sort before those of earlier ones
+    state = StateRepository(sitemap.store.open().state)
+    for _ in range(3):
+        build(sitemap, clock=clock)
+        assert last_survey(state, ["products"]) == clock.now().isoformat()
+        clock.advance(timedelta(milliseconds=10))
 
 
 def test_the_trigger_polls_until_the_value_differs(
