@@ -157,7 +157,7 @@ def main() -> None:
                 {
                     "run": run.state,
                     "tasks": [[task.task_id, task.state, task.tries] for task in tasks],
-                    "pushed": {key[3]: value for key, value in dag_runs.pushed_by(session, tasks, keys).items()},
+                    "pushed": {key[-1]: value for key, value in dag_runs.pushed_by(session, tasks, keys).items()},
                     "failed": dag_runs.runs_that_pushed(session, ["shop"], "sitemap_failed", 5),
                     "returned": dag_runs.runs_that_pushed(session, ["shop"], "return_value", 5),
                     "unpublished": dag_runs.unpublished_runs(session, ["shop"], 5),

@@ -30,7 +30,7 @@ class Site:
         self.rows = {"pages": [row(key) for key in range(5)], "news": [row(100 + key) for key in range(8)]}
 
     def sitemap(self, *names: str, retired: Sequence[str] = (), **settings: Any) -> Sitemap:
-        sections = [Section(name, MemorySourceConfig(self.rows[name])) for name in names]
+        sections = [Section(name, MemorySourceConfig(self.rows[name], lastmod="lastmod")) for name in names]
         return Sitemap(self.store, sections, guards=FREE, retired=retired, **settings)
 
     def plan(self, sitemap: Sitemap, **request: Any) -> tuple[str, list[str]]:
