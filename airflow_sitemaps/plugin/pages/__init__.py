@@ -69,7 +69,7 @@ class VerificationRun(ForeignModel):
     @classmethod
     def of(cls, task: TaskState, pushed: object) -> VerificationRun:
         """Return the run of a verification task, with the numbers that it pushed."""
-        run = cls.read(pushed, **attributes(task, *list(cls.model_fields)[:7]))
+        run = cls.read(pushed, **attributes(task, "dag_id", "run_id", "task_id", "map_index", "state", "start", "end"))
         return cast("VerificationRun", run)
 
     @property
