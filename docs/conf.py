@@ -91,7 +91,7 @@ def _by_need() -> dict[str, list[str]]:
 
 PUBLIC: Final = {
     **{need: ("airflow_sitemaps", names) for need, names in _by_need().items()},
-    "Settings of every store": ("airflow_sitemaps.stores.settings", ["StoreSettings"]),
+    "Settings of every store": ("airflow_sitemaps.stores", ["StoreSettings"]),
     "Settings of every store in a bucket": ("airflow_sitemaps.stores.bucket", ["BucketStore"]),
     "Use cases without a scheduler": ("airflow_sitemaps.pipeline", sorted(pipeline.__all__)),
     "Errors": ("airflow_sitemaps.errors", ERRORS),

@@ -13,8 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, Headers, ObjectInfo, ObjectStore, PutMode, Store, StoredObject, Update
-from airflow_sitemaps.stores import bucket
-from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
+from airflow_sitemaps.stores import bucket, checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, StoreError
 from airflow_sitemaps.ports import PutMode, PutOutcomeError, Update
-from airflow_sitemaps.stores.settings import StoreSettings, checked_key, checked_prefix
+from airflow_sitemaps.stores import StoreSettings, checked_key, checked_prefix
 from airflow_sitemaps.waits import waiting
 
 BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")

@@ -13,8 +13,7 @@ from urllib.parse import quote
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores import bucket
-from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
+from airflow_sitemaps.stores import bucket, checked_metadata, checked_prefix, read_source
 from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from blake3 import blake3
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.settings import StoreSettings, checked_key, checked_metadata, checked_prefix, read_source
+from airflow_sitemaps.stores import StoreSettings, checked_key, checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

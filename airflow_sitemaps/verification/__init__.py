@@ -23,8 +23,7 @@ from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.http.page_judge import NOT_FOUND, Fetcher, robots_text
 from airflow_sitemaps.ports import QUIET, ObjectStore, Progress, StoreConfig
 from airflow_sitemaps.protocol import robots
-from airflow_sitemaps.stores import open_area
-from airflow_sitemaps.stores.settings import is_key
+from airflow_sitemaps.stores import is_key, open_area
 from airflow_sitemaps.verification.result import Verification, VerificationOptions
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps.ports import PutOutcomeError
+from airflow_sitemaps.stores import read_source
 from airflow_sitemaps.stores.memory import MemoryObjects, MemoryStore
-from airflow_sitemaps.stores.settings import read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.ports import PutOutcomeError, Store
+from airflow_sitemaps.stores import read_source
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.stores.memory import MemoryObject, Operation
-from airflow_sitemaps.stores.settings import read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.stores.settings import StoreSettings
+from airflow_sitemaps.stores import StoreSettings
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore, Store

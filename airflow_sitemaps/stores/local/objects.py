@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
+from airflow_sitemaps.stores import checked_key, checked_metadata, checked_prefix, is_key, read_source
 from airflow_sitemaps.stores.local import files
 from airflow_sitemaps.stores.local.files import NOT_A_FILE, SCRATCH, Sidecar, Sidecars, key_hash, regular_status
 from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, explained, make_folders
-from airflow_sitemaps.stores.settings import checked_key, checked_metadata, checked_prefix, is_key, read_source
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -14,9 +14,9 @@ from urllib3.exceptions import HTTPError
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOutcomeError, StoredObject, Update
+from airflow_sitemaps.stores import checked_metadata, checked_prefix, read_source
 from airflow_sitemaps.stores.bucket import BucketAddress, Missing, bare_etag, calling, plain_type, redacted
 from airflow_sitemaps.stores.s3.client import S3Connection, answer_of, bound_of, connections, failure_of
-from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
