@@ -176,6 +176,7 @@ class RunContext(OpenSitemap):
     ``adopted`` are the public names of another sitemap, or of this one after its state was lost, that the run takes over.
     """
 
+    run: str
     manifest: Manifest | None
     listing: Mapping[str, ObjectInfo]
     request: RunRequest

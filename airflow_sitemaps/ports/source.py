@@ -193,6 +193,18 @@ class Source(Protocol):
             SourceConfigurationError: The source has no lastmod that can be compared.
         """
 
+    def newest(self, ranges: Sequence[KeyRange], since: datetime, most: int) -> Sequence[pa.RecordBatch]:
+        """Read rows whose lastmod is ``since`` or later, with the columns of ``read``, in any order.
+
+        It is called where ``touched`` is, if changes may wait and recent entries are listed.
+
+        Args:
+            ranges: Disjoint ranges in key order.
+            since: Earliest lastmod.
+            most: Most rows: the newest, or if the database needs several statements, the newest of some ranges.
+        """
+        return ()
+
     def duplicates(self, most: int) -> Sequence[Duplicate]:
         """Find up to ``most`` URLs that more than one row has, whatever their keys; the most frequent come first."""
 

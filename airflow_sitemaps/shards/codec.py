@@ -21,7 +21,7 @@ from airflow_sitemaps.shards import BodyKey, Count, Decoder, Number, Record, Run
 from airflow_sitemaps.shards.gone import GoneUrls
 from airflow_sitemaps.shards.manifest import FORMAT, Content, Manifest
 from airflow_sitemaps.shards.plan import Plan
-from airflow_sitemaps.shards.ranges import KeyRange
+from airflow_sitemaps.shards.ranges import EarlyEntries, KeyRange
 
 # ------------------------------------------------------------ receipts
 
@@ -102,9 +102,10 @@ _MANIFEST: Final = Decoder(Manifest)
 _PLAN: Final = Decoder(Plan)
 _RECEIPT: Final = Decoder(Receipt)
 _GONE: Final = Decoder(GoneUrls)
+_EARLY: Final = Decoder(EarlyEntries)
 
 
-def encode(value: Manifest | Plan | Receipt | GoneUrls) -> bytes:
+def encode(value: Manifest | Plan | Receipt | GoneUrls | EarlyEntries) -> bytes:
     """Encode a persisted object."""
     try:
         text = msgspec.json.encode(value)
@@ -169,6 +170,11 @@ def decode_receipt(data: bytes, where: str = "the receipt") -> Receipt:
 def decode_gone(data: bytes, where: str = "the record of gone URLs") -> GoneUrls:
     """Decode the gone URLs of a generation."""
     return decode(_GONE, data, where)
+
+
+def decode_early(data: bytes, where: str) -> EarlyEntries:
+    """Decode the entries that a section lists early."""
+    return decode(_EARLY, data, where)
 
 
 def _misfit(plan: Plan) -> str | None:

@@ -265,7 +265,8 @@ def _section(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -
         actions.append(replace(action, carries=None if action.carries is None else position))
         moved[at] = position
     # The files are no longer those of one state of the table.
-    rebased = replace(plan, base=now.changed_in, actions=tuple(actions), gone=(), drifted=(), known=None, refresh=True)
+    same = replace(plan, base=now.changed_in, gone=(), drifted=(), known=None, refresh=True)
+    rebased = replace(same, actions=tuple(actions), early=now.early)
     return rebased, moved
 
 

@@ -181,6 +181,14 @@ class Question(Record, frozen=True, kw_only=True):
         return not self.answer and now < self.deadline
 
 
+class EarlyRecord(Record, frozen=True, kw_only=True):
+    """Where the entries that a section lists early are kept: the key, checksum and number of entries of a private object."""
+
+    body: BodyKey
+    checksum: Checksum
+    urls: Count
+
+
 class SectionManifest(Record, frozen=True, kw_only=True):
     """One section as committed.
 
@@ -199,6 +207,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
         permitted_requests: Requests whose permits let changes pass, oldest first, at most ``shards.section_commit.REQUESTS``.
         question: The last question about a refused change since its last run without a refusal. Default: None.
         member: What it is of a ``Section.each``. Default: None, the code names the section itself.
+        early: Changed entries of shards that wait, which files of recent entries list. Default: None, there are none.
     """
 
     name: SectionName
@@ -218,6 +227,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
     dated_at: Moment | None = None
     question: Question | None = None
     member: Member | None = None
+    early: EarlyRecord | None = None
 
     @property
     def urls(self) -> int:
@@ -379,7 +389,8 @@ class Manifest(Record, frozen=True, kw_only=True):
     def bodies(self) -> set[str]:
         """Return the keys of all private bodies, ledger parts and records that this generation needs."""
         gone = {self.gone.body} if self.gone is not None else set()
-        return {file.body for file in self.public_files()} | self.parts().keys() | gone
+        early = {section.early.body for section in self.sections.values() if section.early is not None}
+        return {file.body for file in self.public_files()} | self.parts().keys() | gone | early
 
 
 def succeed(before: PublicFile, after: PublicFile) -> PublicFile:

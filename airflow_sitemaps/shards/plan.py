@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from airflow_sitemaps.errors import GuardError, IncompleteError, SitemapError
 from airflow_sitemaps.shards import BodyKey, Count, Member, Moment, Number, Record, RelativePath, RunName, SectionName
 from airflow_sitemaps.shards.guards import Refusal
-from airflow_sitemaps.shards.manifest import LedgerPart, Shard
+from airflow_sitemaps.shards.manifest import EarlyRecord, LedgerPart, Shard
 from airflow_sitemaps.shards.ranges import EMPTY, Digest, KeyRange, Known
 from airflow_sitemaps.shards.url_sample import PrefixCount
 
@@ -145,6 +145,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         refresh: Whether something other than files changed (digests, ranges, configuration) and must be committed.
         ledger: What its writers need for the ledger. Default: None, the section has no ledger.
         moved: Number of its rows that are in new sections of this run, published before or not. Default: 0.
+        early: Changed entries of its ranges that wait, which files of recent entries list. Default: None, there are none.
     """
 
     name: SectionName
@@ -167,6 +168,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
     refresh: bool = False
     ledger: LedgerPlan | None = None
     moved: Count = 0
+    early: EarlyRecord | None = None
 
     def known_of(self, shards: Sequence[Shard]) -> Known | None:
         """Return ``known`` with the ages of the published shards; those written in pieces count as just surveyed.

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from airflow_sitemaps.protocol.feeds import FeedText
 from airflow_sitemaps.shards import Count, Moment, Record
 
 KeyPart = int | str
@@ -179,3 +180,17 @@ class Known(Record, frozen=True, kw_only=True):
     position: str | None = None
     watermark: Moment | None = None
     ages: tuple[Count, ...] = ()
+
+
+class EarlyEntry(Record, frozen=True, kw_only=True):
+    """A changed entry of a range that waits: the range's lower end, the ``<url>`` element, and its texts for feeds, if any."""
+
+    lower: Key | None
+    element: str
+    text: FeedText | None = None
+
+
+class EarlyEntries(Record, frozen=True, kw_only=True):
+    """The entries that a section lists early, newest first."""
+
+    entries: tuple[EarlyEntry, ...]

@@ -68,6 +68,7 @@ def next_section(
         permitted_requests=old.permitted_requests if old is not None else (),
         question=old.question if old is not None else None,
         member=configured.member,
+        early=plan.early,
         dated_at=max(ledger.at, (old and old.dated_at) or ledger.at)
         if ledger and (ledger.dates or ledger.compared)
         else None,

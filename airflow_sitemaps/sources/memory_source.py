@@ -139,16 +139,24 @@ class MemorySource(Source):
             yield self._batch(rows[start : start + BATCH_ROWS])
 
     def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
-        """Compare texts as ISO 8601 in UTC."""
+        return sorted({index for _, index, _ in self._newer(ranges, since)})
+
+    def newest(self, ranges: Sequence[KeyRange], since: datetime, most: int) -> Sequence[pa.RecordBatch]:
+        newer = sorted(self._newer(ranges, since), key=lambda each: each[0], reverse=True)[:most]
+        return [self._batch([(index, row) for _, index, row in newer])]
+
+    def _newer(self, ranges: Sequence[KeyRange], since: datetime) -> Iterator[tuple[str, int, Row]]:
+        """Yield the rows whose lastmod is ``since`` or later, each after its lastmod (ISO 8601 in UTC) and its range."""
         name = self._config.column("lastmod")
         if name is None:
             raise SourceConfigurationError(f"section {self._section!r}: a watermark needs a lastmod")
-        first = _iso(since)[:19]
-        return [
-            index
+        dated = (
+            (_iso(row[name]), index, row)
             for index, rows in enumerate(self._rows_of(ranges))
-            if any(_iso(row[name])[:19] >= first for row in rows if row.get(name) is not None)
-        ]
+            for row in rows
+            if row.get(name) is not None
+        )
+        return (each for each in dated if each[0][:19] >= _iso(since)[:19])
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:
         counts = Counter(loc for loc in _locs(self._config.loc, self._config.rows).to_pylist() if loc is not None)

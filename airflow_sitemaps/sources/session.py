@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import exc
 
 from airflow_sitemaps.errors import RefusedError, SourceConfigurationError, SourceError
@@ -120,6 +121,20 @@ class SqlSession:
     def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
         with self.transaction("finding changed rows", reads=True) as connection:
             return boundaries.touched(self.context, connection, ranges, since)
+
+    def newest(self, ranges: Sequence[KeyRange], since: datetime, most: int) -> Sequence[pa.RecordBatch]:
+        context, dialect, batches = self.context, self.context.dialect, list[pa.RecordBatch]()
+        outputs = context.outputs(objects=True)
+        with self.transaction("reading changed rows", reads=True) as connection, dialect.reading(connection):
+            for part in boundaries.parts(context, ranges, 1):
+                if most <= 0:
+                    break
+                statement, columns = boundaries.newest_rows(context, part, outputs, since, most)
+                for raw in batches_of(dialect.rows(connection, statement), columns):
+                    rows = context.batch(raw, pa.array(part.places, pa.int32()))
+                    batches.append(rows.filter(pc.greater_equal(rows["range"], 0)))  # without the gaps
+                    most -= raw.num_rows
+        return batches
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:
         with self.transaction("finding duplicate URLs", reads=True) as connection:

@@ -57,6 +57,7 @@ DIRECTED = {
     "urgent changes that wait": (
         "test_waiting.py::test_what_lists_or_removes_a_url_is_written_at_once_with_all_changes_of_its_shard"
     ),
+    "early entries whose shards wait no more": "test_early_entries.py::test_a_removed_row_leaves_at_once",
     "waiting ranges that were not surveyed taken for clean": (
         "test_waiting.py::test_a_survey_of_other_ranges_does_not_make_a_waiting_one_look_clean"
     ),

@@ -58,6 +58,9 @@ WITH_LEDGER: Final = 1 / 3
 WITH_WAITS: Final = 1 / 4
 """Fraction of the histories in which changes of attributes may wait."""
 
+WITH_EARLY: Final = 1 / 3
+"""Fraction of these in which a watermark finds the changes, and the file of recent entries lists them early."""
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -166,7 +169,10 @@ class History:
             store.traffic.injector = injector
         ledger = Random(f"ledger {self.seed}")
         dagfile = replace(DagFile.drawn(random), news=features.news, ledger=ledger.random() < WITH_LEDGER)
-        dagfile = replace(dagfile, waits=Random(f"waits {self.seed}").random() < WITH_WAITS)
+        waits = Random(f"waits {self.seed}")
+        dagfile = replace(dagfile, waits=waits.random() < WITH_WAITS)
+        if dagfile.waits and waits.random() < WITH_EARLY:
+            dagfile = replace(dagfile, recent=True, detection="watermark")
         if features.stranger:
             dagfile = replace(dagfile, index="one")
         moved: set[str] = set()

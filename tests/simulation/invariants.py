@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, plan_key
 from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
 from airflow_sitemaps.shards import codec
+from airflow_sitemaps.shards.layout import RECENT
 from airflow_sitemaps.shards.ranges import is_partition
 from tests.simulation.content import Content, parsed
 from tests.simulation.dagfile import REWRITE_AFTER
@@ -37,7 +38,7 @@ class BrokenInvariantError(AssertionError):
     """An invariant does not hold.
 
     Attributes:
-        invariant: Its name: I1 to I6, names, steady, sweep, progress, ledger, gone or oracle.
+        invariant: Its name: I1 to I6, names, steady, sweep, progress, recent, ledger, gone or oracle.
         lines: The trace of the history.
     """
 
@@ -262,6 +263,7 @@ class InvariantChecker:
         self.generations[new.generation] = new
         self._guarded(old, new)
         self._in_time(new)
+        self._of_shards(new)
         self._foretell(old, new)
 
     def _foretell(self, old: Manifest | None, new: Manifest) -> None:
@@ -297,6 +299,12 @@ class InvariantChecker:
                     raise BrokenInvariantError(
                         "waits", f"{shard.file} waits since {shard.dirty_since} at {plan.created_at}"
                     )
+
+    def _of_shards(self, new: Manifest) -> None:
+        """Check that the file of recent entries lists no URL that no shard lists."""
+        for file in new.extras:
+            if file.name == RECENT and (alien := set(self._body(file).locs) - self.locs_of(new).keys()):
+                raise BrokenInvariantError("recent", f"{sorted(alien)[:3]} of {file.name} is in no shard")
 
     def _guarded(self, old: Manifest | None, new: Manifest) -> None:
         """Check that a commit respects the guards, and that no part of a range replaced the whole range (I6)."""

@@ -38,6 +38,43 @@ def test_ranges_that_changed_since_a_moment(backend, hours):
             assert list(found.source.touched(some, since)) == expected(found.rows, some, bound)
 
 
+def listed(batches) -> list[tuple]:
+    columns = ("range", "key", "loc", "lastmod", "row_hash")
+    return sorted(row for batch in batches for row in zip(*(batch[name].to_pylist() for name in columns), strict=True))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_newest_rows_of_ranges_are_those_that_a_build_reads(backend):
+    """Whichever ranges are named, adjoining or not, and in as many statements as the database needs."""
+    with world(backend, "integer") as found:
+        ranges = cut(KeyRange(None, None), found.source.boundaries(KeyRange(None, None), 20))
+        for some in (ranges, ranges[1::3], ranges[2:3]):
+            rows = listed(found.source.read(some))
+            dated = sorted((row[3] for row in rows if row[3] is not None), reverse=True)
+            since = dated[len(dated) // 3]
+            newer = [row for row in rows if row[3] is not None and row[3] >= since]
+            if isinstance(since, str):  # SQLite keeps texts
+                moment = datetime.fromisoformat(since).replace(tzinfo=timezone.utc)
+                newest = listed(found.source.newest(some, moment, 1_000))
+                assert {*newer} <= {*newest} <= {*rows}
+                continue
+            assert listed(found.source.newest(some, since, 1_000)) == newer
+            few = listed(found.source.newest(some, since, 3))
+            assert {*few} <= {*newer}
+            assert {row[3] for row in few} >= {*dated[:3]}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_newest_rows_are_read_where_a_column_has_the_name_of_a_field(name):
+    base = live(name)
+    create(base, "newest", {"id": "integer", "loc": "text", "lastmod": "timestamp"})
+    base.run("INSERT INTO newest VALUES (1, 'a', '2026-01-10 00:00:00'), (5, 'b', '2026-01-20 00:00:00')")
+    ranges = cut(KeyRange(None, None), [(3,)])
+    with session(base, table="newest", key="id", loc="loc", lastmod="lastmod") as source:
+        (row,) = listed(source.newest(ranges, datetime(2026, 1, 15, tzinfo=timezone.utc), 10))
+        assert (row[0], row[2]) == (1, "b")
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["timestamp", "zoned", "date"])
 def test_the_moment_is_meant_in_the_sources_own_zone(name, kind):

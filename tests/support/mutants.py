@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
@@ -21,6 +21,7 @@ from airflow_sitemaps.pipeline.plan import planner, section_planner, surveys
 from airflow_sitemaps.pipeline.publish import (
     commit_files,
     draft,
+    early_entries,
     gone_urls,
     promotion,
     public_files,
@@ -125,6 +126,22 @@ def _unconditional_manifest() -> Iterable[Change]:
 def _joined_neighbour_forgotten() -> Iterable[Change]:
     real = range_actions._joined
     yield range_actions, "_joined", lambda left, right: replace(real(left, right), before=left.before)
+
+
+def _early_for_ever() -> Iterable[Change]:
+    real_next, real = early_entries.next_early, early_entries.early_entries
+
+    def dirty(each: Any) -> Any:
+        return (
+            each if each.dirty_since else structs.replace(each, dirty_since=datetime.max.replace(tzinfo=timezone.utc))
+        )
+
+    def entries(objects: Any, section: Any) -> Any:
+        return real(objects, structs.replace(section, shards=tuple(map(dirty, section.shards))))
+
+    yield section_planner, "next_early", lambda context, actions, new: real_next(context, [*map(dirty, actions)], new)
+    yield early_entries, "early_entries", entries
+    yield commit_files, "early_entries", entries
 
 
 def _turns_that_never_come() -> Iterable[Change]:
@@ -591,6 +608,7 @@ MUTANTS: Final = (
     Mutant(name="turns that never come", changes=_turns_that_never_come),
     Mutant(name="urgent changes that wait", changes=_urgent_changes_wait),
     Mutant(name="waiting ranges that were not surveyed taken for clean", changes=_unsurveyed_is_clean),
+    Mutant(name="early entries whose shards wait no more", changes=_early_for_ever),
     Mutant(name="churn discounted twice by the shrink", changes=_replaced_less_twice),
     Mutant(name="total without the week", changes=_total_of_the_last_run),
     Mutant(name="guards without the week", changes=_week_unknown),

@@ -92,6 +92,10 @@ class SimulatedSource(MemorySource):
         self._config.before("touched")
         return super().touched(ranges, since)
 
+    def newest(self, ranges: Sequence[KeyRange], since: datetime, most: int) -> Sequence[pa.RecordBatch]:
+        self._config.before("newest")
+        return super().newest(ranges, since, most)
+
     def duplicates(self, most: int) -> Sequence[Duplicate]:
         self._config.before("duplicates")
         return super().duplicates(most)

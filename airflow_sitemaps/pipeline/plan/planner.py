@@ -50,7 +50,9 @@ def make_plan(
     if manifest is not None and not (request.dry_run or request.adopt):
         public_files.check_stamps(store, manifest, listing)
     request = dataclasses.replace(request, rebuild=_rebuilt(request, manifest))
-    context = RunContext(manifest=manifest, request=request, listing=listing, adopted=adopted, **opened.values())
+    context = RunContext(
+        run=run, manifest=manifest, request=request, listing=listing, adopted=adopted, **opened.values()
+    )
     context, surveyed = survey(context)
     whole = _whole(context, surveyed, run, started, spent)
     new = [name for name in surveyed.errors if manifest is None or name not in manifest.sections]

@@ -14,6 +14,7 @@ from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import rows_of_body
 from airflow_sitemaps.pipeline.plan.surveys import Narrowed, PartialSurvey, SharedSurveys, key_change, narrow
 from airflow_sitemaps.pipeline.publish import public_files
+from airflow_sitemaps.pipeline.publish.early_entries import next_early
 from airflow_sitemaps.pipeline.request import SectionContext, names_of
 from airflow_sitemaps.pipeline.state.identity import fingerprint, is_of_owner
 from airflow_sitemaps.ports import Source
@@ -42,6 +43,7 @@ def plan_section(context: SectionContext, shared: SharedSurveys | None) -> Secti
     actions, survey = _actions(context, everything, fresh, renamed, narrowed, files, shared)
     carried = {t.carries for t in actions if t.carries is not None and t.kind is not Action.EMPTY}
     shards = before.shards if before is not None else ()
+    early = next_early(context, actions, narrowed.changed)
     return SectionPlan(
         name=section.name,
         base=before.changed_in if before is not None else 0,
@@ -60,8 +62,9 @@ def plan_section(context: SectionContext, shared: SharedSurveys | None) -> Secti
         warnings=(*narrowed.warnings, *_begins_again(context, fresh), *_begins_empty(context)),
         state=source.state,
         scan=source.scan_estimate(),
-        refresh=_differs(before, actions, survey, configuration, source),
+        refresh=_differs(before, actions, survey, configuration, source) or early != (before and before.early),
         ledger=_ledger(context, fresh, renamed),
+        early=early,
     )
 
 

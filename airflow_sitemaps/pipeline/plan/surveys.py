@@ -26,11 +26,12 @@ import msgspec
 from msgspec import structs
 
 from airflow_sitemaps.errors import SitemapError
+from airflow_sitemaps.pipeline.publish.early_entries import changed_entries
 from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key, put_verified
 from airflow_sitemaps.ports import ChangeReading, Overwrite, SiblingSurvey, Source
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import Count, Decoder, Record
-from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, Known, Survey, fits_kinds, same_kinds
+from airflow_sitemaps.shards.ranges import Digest, EarlyEntry, Key, KeyRange, Known, Survey, fits_kinds, same_kinds
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import RunContext, SectionContext
@@ -90,6 +91,7 @@ class Narrowed:
     note: str = ""
     warnings: tuple[str, ...] = ()
     earlier: Known | None = None
+    changed: tuple[EarlyEntry, ...] = ()
 
     def with_ages(self, before: SectionManifest | None, actions: Sequence[RangeAction]) -> Known | None:
         """Return what the next run may rely on, with the number of runs since the range of each action was surveyed.
@@ -213,7 +215,8 @@ def _by_watermark(context: SectionContext, known: Known | None) -> Narrowed:
     )
     survey = PartialSurvey(source, before, positions)
     whole = structs.replace(whole, surveyed_at=known.surveyed_at)
-    return Narrowed(known=whole, survey=survey, note=note, earlier=known)
+    changed = changed_entries(context, sorted(touched), since)
+    return Narrowed(known=whole, survey=survey, note=note, earlier=known, changed=changed)
 
 
 def begins_at(watermark: datetime, lag: timedelta, now: datetime, timezone: str) -> datetime:

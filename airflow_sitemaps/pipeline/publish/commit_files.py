@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from blake3 import blake3
@@ -18,6 +19,7 @@ from msgspec.structs import replace
 
 from airflow_sitemaps.errors import IncompleteError, InvalidSitemapError
 from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.publish.early_entries import early_entries, picked
 from airflow_sitemaps.pipeline.publish.gone_urls import gone_urls, gone_urlset
 from airflow_sitemaps.pipeline.state.identity import STATE_ID, check_stamp, is_body
 from airflow_sitemaps.pipeline.state.repository import GZIP, bounded_time, put_verified, run_directory
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.plan import SectionPlan
+    from airflow_sitemaps.shards.ranges import EarlyEntry
     from airflow_sitemaps.sitemap import Sitemap
 
 FEW: Final = 8
@@ -239,10 +242,14 @@ def _with_extras(
 ) -> Manifest:
     sitemap, window = opened.sitemap, opened.sitemap.recent_window
     entries: list[feeds.RecentEntry] = []
+    early: list[tuple[str, EarlyEntry]] = []
     if sitemap.recent is not None or sitemap.feeds:
-        recent = _recent(opened.store, new, new.committed_at - window)
+        since = new.committed_at - window
+        early = [(name, e) for name, own in new.sections.items() for e in early_entries(opened.store.state, own)]
+        changed = (one for name, entry in early for one in picked(name, entry, since))
+        recent = chain(changed, _recent(opened.store, new, since))
         entries = feeds.newest(recent, sitemap.index_limits, sitemap.index_limits.max_urls)
-    contents = _contents(sitemap, entries, _texts(opened, old, receipts, entries))
+    contents = _contents(sitemap, entries, _texts(opened, old, receipts, early, entries))
     files = tuple(file(name, content, listed=name == RECENT) for name, content in contents)
     if names := ", ".join(each.name for each in files if each.name != markup.STYLESHEET_NAME):
         log.info("%s of the last %s: %s", names, duration(window.total_seconds()), counted(len(entries), "URL"))
@@ -272,9 +279,13 @@ def _recent(store: Store, manifest: Manifest, since: datetime) -> Iterator[feeds
 
 
 def _texts(
-    opened: OpenSitemap, old: Manifest | None, receipts: Sequence[Receipt], entries: Sequence[feeds.RecentEntry]
+    opened: OpenSitemap,
+    old: Manifest | None,
+    receipts: Sequence[Receipt],
+    early: Sequence[tuple[str, EarlyEntry]],
+    entries: Sequence[feeds.RecentEntry],
 ) -> Mapping[str, feeds.FeedText]:
-    """Return texts by URL: those of the last feed, overridden by those that this run read from the entry's own shard."""
+    """Return texts by URL: those of the last feed, overridden by those that were read from the entry's own shard since."""
     if not opened.sitemap.feeds or not _titled(opened.sitemap):
         return {}
     before = next((file for file in (old.extras if old is not None else ()) if file.name in FEED_NAMES.values()), None)
@@ -287,6 +298,8 @@ def _texts(
     shards = {html.unescape(entry.loc.decode()): (entry.section, entry.lower) for entry in entries}
     for receipt in receipts:
         texts.update((t.loc, t) for t in receipt.feed_texts if shards.get(t.loc) == (receipt.section, t.lower))
+    own = ((name, entry.lower, entry.text) for name, entry in early if entry.text is not None)
+    texts.update((text.loc, text) for name, lower, text in own if shards.get(text.loc) == (name, lower))
     return texts
 
 

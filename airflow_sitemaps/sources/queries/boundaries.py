@@ -5,7 +5,7 @@ Boundaries are found by steps from each to the next, or by a numbering of all ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
@@ -13,17 +13,17 @@ from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.shards.ranges import Key, KeyRange
-from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Column, Kind
+from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Column, Kind, Output
 from airflow_sitemaps.sources.dialects.value_sql import ascending
-from airflow_sitemaps.sources.driver import Binds
+from airflow_sitemaps.sources.driver import Binds, Statement
 from airflow_sitemaps.sources.queries import key_spans
-from airflow_sitemaps.sources.queries.key_spans import KeySpan, condition, nested_case
+from airflow_sitemaps.sources.queries.context import QueryContext, rows_statement
+from airflow_sitemaps.sources.queries.key_spans import KeySpan, bucket_number, condition, nested_case
 from airflow_sitemaps.sources.row_values import number_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from airflow_sitemaps.sources.queries.context import QueryContext
 
 PARTS: Final = 64
 """The parts in which a database sorts a large table, so that no single process has to sort all rows."""
@@ -284,32 +284,27 @@ Rows = Callable[[Binds], tuple[str, str]]
 def places_of(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange], rows: Rows) -> list[int]:
     """Return the positions of the ranges that hold at least one of the rows, in ascending order."""
     positions: set[int] = set()
-    for span in key_spans.spans(ranges, at_most=key_spans.SPANS_AT_MOST) if ranges else ():
-        quick = _buckets(context, connection, span, rows, whole=True)
-        if quick is not None:
-            positions |= {span.places[bucket] for bucket in quick}
-            continue
-        for part in span.split(context.dialect):
-            buckets = _buckets(context, connection, part, rows, whole=False) or ()
-            positions |= {part.places[bucket] for bucket in buckets}
+    for part in parts(context, ranges, key_spans.SPANS_AT_MOST):
+        positions |= {part.places[bucket] for bucket in _buckets(context, connection, part, rows)}
     return sorted(positions - {key_spans.GAP})
 
 
-def _buckets(
-    context: QueryContext, connection: sa.Connection, span: KeySpan, rows: Rows, *, whole: bool
-) -> set[int] | None:
-    """Return the buckets of a span that hold at least one of the rows.
+def parts(context: QueryContext, ranges: Sequence[KeyRange], at_most: int) -> Iterator[KeySpan]:
+    """Yield spans of ranges that fit into one statement by ``bucket_number``; if they are more than ``at_most``, with gaps.
 
-    ``whole`` accepts only the database's own bucket expression, however long the span is. None: it has none.
+    The database's own bucket expression, if it has one, is for a span of any length.
     """
     dialect, key = context.dialect, context.mapping.key
+    for span in key_spans.spans(ranges, at_most=at_most) if ranges else ():
+        is_quick = span.cuts and dialect.buckets(key, span.cuts, context.relation.binds()) is not None
+        yield from (span,) if is_quick else span.split(dialect)
+
+
+def _buckets(context: QueryContext, connection: sa.Connection, span: KeySpan, rows: Rows) -> set[int]:
+    """Return the buckets of a span that hold at least one of the rows."""
+    dialect, key = context.dialect, context.mapping.key
     binds = context.relation.binds()
-    if whole and span.cuts:
-        bucket = dialect.buckets(key, span.cuts, binds)
-        if bucket is None:
-            return None
-    else:
-        bucket = nested_case(dialect, key, span.cuts, binds)
+    bucket = bucket_number(dialect, key, span, binds)
     where = condition(dialect, key, span.within, binds)
     from_item, wanted = rows(binds)
     sql = f"SELECT DISTINCT {bucket} AS bucket FROM {from_item} WHERE {where} AND {wanted}"
@@ -322,14 +317,26 @@ TEXT_TIMES = frozenset({Kind.TEXT, Kind.OTHER})
 
 def touched(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange], since: datetime) -> list[int]:
     """Return the positions of changed ranges, as ``ports.Source.touched`` defines them."""
-    column = _lastmod(context)
-    unit = context.lastmod_unit
+    return places_of(context, connection, ranges, lambda binds: (context.from_item, _is_newer(context, since, binds)))
+
+
+def newest_rows(
+    context: QueryContext, span: KeySpan, outputs: Sequence[Output], since: datetime, most: int
+) -> tuple[Statement, list[Output]]:
+    """Write the query of the newest rows of a span, as ``ports.Source.newest`` defines them."""
+
+    def newest(binds: Binds) -> tuple[str, str]:
+        order = f"ORDER BY {context.dialect.column(_lastmod(context))} DESC{context.dialect.limit(most)}"
+        return _is_newer(context, since, binds), order
+
+    return rows_statement(context, span, outputs, newest)
+
+
+def _is_newer(context: QueryContext, since: datetime, binds: Binds) -> str:
+    """Return a condition for rows whose lastmod is ``since`` or later."""
+    column, unit = _lastmod(context), context.lastmod_unit
     bound = _since(column, since, context.timezone) if unit is None else number_of(since, unit)
-
-    def rows(binds: Binds) -> tuple[str, str]:
-        return context.from_item, context.dialect.compare((column,), ">=", (bound,), binds)
-
-    return places_of(context, connection, ranges, rows)
+    return context.dialect.compare((column,), ">=", (bound,), binds)
 
 
 def _lastmod(context: QueryContext) -> Column:

@@ -18,7 +18,7 @@ from airflow_sitemaps.shards.ranges import PATIENT
 from airflow_sitemaps.sources import queries, row_values
 from airflow_sitemaps.sources.columns import NUMBERS, Column, ColumnMapping, Kind, Output
 from airflow_sitemaps.sources.dialects.value_sql import ascending
-from airflow_sitemaps.sources.driver import Statement, is_passing
+from airflow_sitemaps.sources.driver import Binds, Statement, is_passing
 from airflow_sitemaps.sources.queries import Relation
 from airflow_sitemaps.sources.queries.key_spans import KeySpan, bucket_number, span_condition
 from airflow_sitemaps.sources.user_texts import name_parts, nearest
@@ -166,16 +166,25 @@ class QueryContext:
         return to_utc(values, zone)
 
 
-def rows_statement(context: QueryContext, span: KeySpan, outputs: Sequence[Output]) -> tuple[Statement, list[Output]]:
-    """Write the query of a span's rows, in ``row_order``. The first column of the result is the bucket's number."""
+def rows_statement(
+    context: QueryContext,
+    span: KeySpan,
+    outputs: Sequence[Output],
+    newest: Callable[[Binds], tuple[str, str]] | None = None,
+) -> tuple[Statement, list[Output]]:
+    """Write the query of a span's rows, in ``row_order``. The first column of the result is the bucket's number.
+
+    ``newest`` gives a condition on the rows and the end of the statement, with an order of its own.
+    """
     dialect, key = context.dialect, context.mapping.key
     binds = context.relation.binds()
     columns = [Output(name="range_no", sql=bucket_number(dialect, key, span, binds), type=pa.int32()), *outputs]
     select = ", ".join(f"{column.sql} AS {column.name}" for column in columns)
-    where = span_condition(dialect, key, span, binds)
-    return binds.statement(
-        f"SELECT {select} FROM {context.from_item} WHERE {where} ORDER BY {context.row_order}"
-    ), columns
+    where, end = span_condition(dialect, key, span, binds), f"ORDER BY {context.row_order}"
+    if newest is not None:
+        wanted, end = newest(binds)
+        where = f"{where} AND {wanted}"
+    return binds.statement(f"SELECT {select} FROM {context.from_item} WHERE {where} {end}"), columns
 
 
 # ---------------------------------------------------------------- columns

@@ -1,0 +1,285 @@
+"""Rows of shards that wait are listed early, in the file of recent entries and in feeds."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from airflow_sitemaps import ShardPolicy
+from airflow_sitemaps.pipeline import rollback, stages
+from airflow_sitemaps.pipeline.publish import early_entries
+from airflow_sitemaps.protocol import gzip
+from airflow_sitemaps.shards.layout import RECENT
+from airflow_sitemaps.shards.manifest import EarlyRecord
+from tests.ledger.parts import manifest_of
+from tests.support.environment import BASE, World, row
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+WAITS = ShardPolicy(max_urls=6, fill=0.84, rewrite_after=DAY)
+OLD = datetime.fromisoformat("2025-12-01T00:00:00+00:00")
+WINDOW = timedelta(days=3)
+
+
+def world_of(keys: Any = range(0, 80, 2), *, policy: ShardPolicy = WAITS, **given: Any) -> World:
+    """Eight shards of five rows, read by a watermark."""
+    more = {"change_detection": "watermark", "recent": WINDOW, **given}
+    return World([row(key, lastmod=OLD, title=f"Title {key}") for key in keys], policy=policy, settings=more)
+
+
+def change(world: World, number: int, **fields: Any) -> str:
+    world.rows[number] |= {"lastmod": world.clock.now(), **fields}
+    return str(world.rows[number]["loc"])
+
+
+def recent(world: World) -> dict[str, datetime]:
+    """The URLs of the public file of recent entries, with their dates."""
+    if RECENT not in {file.name for file in manifest_of(world).extras}:
+        return {}
+    return {url[0].text: datetime.fromisoformat(url[1].text) for url in urlset(world, RECENT)}
+
+
+def urlset(world: World, name: str) -> Any:
+    stored = world.store.public.get(name)
+    assert stored is not None
+    return etree.fromstring(gzip.decompress(stored.body, max_byte_size=1 << 20))
+
+
+def record(world: World) -> EarlyRecord:
+    early = manifest_of(world).sections["pages"].early
+    assert early is not None
+    return early
+
+
+def feed(world: World) -> str:
+    stored = world.store.public.get("recent.atom")
+    assert stored is not None
+    return stored.body.decode()
+
+
+def shards(world: World) -> set[str]:
+    """The URLs of the public shards."""
+    names = [file.name for file in manifest_of(world).sections["pages"].files()]
+    return {url[0].text for name in names for url in urlset(world, name)}
+
+
+def waiting(world: World) -> int:
+    return sum(shard.dirty_since is not None for shard in manifest_of(world).sections["pages"].shards)
+
+
+def test_a_changed_row_is_listed_in_the_next_run_and_its_shard_stays() -> None:
+    world = world_of()
+    world.build()
+    before = world.shards()
+    world.clock.advance(HOUR)
+    loc = change(world, 7)
+    report = world.build()
+    assert (report.result, report.shards.rewritten, report.shards.waiting) == ("published", 0, 1)
+    assert recent(world) == {loc: world.clock.now()}
+    assert {name: kept for name, kept in world.shards().items() if name != RECENT} == before
+    assert world.build().result == "unchanged"
+
+
+@pytest.mark.parametrize("given", [{"change_detection": "digest"}, {"recent": None}], ids=str)
+def test_nothing_is_listed_early_without_an_indexed_date_or_a_file_of_recent_entries(given: dict[str, Any]) -> None:
+    world = world_of(**given)
+    world.build()
+    world.clock.advance(HOUR)
+    change(world, 7)
+    world.build()
+    assert waiting(world) == 1
+    assert recent(world) == {}
+    assert manifest_of(world).sections["pages"].early is None
+
+
+def test_an_entry_stays_until_its_shard_is_written_and_then_comes_from_the_shard() -> None:
+    world = world_of()
+    world.build()
+    world.clock.advance(HOUR)
+    first = change(world, 7)
+    at = world.clock.now()
+    world.build()
+    for hour in range(26):
+        world.clock.advance(HOUR)
+        second = change(world, 20 + hour % 3)
+        world.build()
+        assert recent(world)[first] == at
+        assert recent(world)[second] == world.clock.now()
+    assert f"{BASE}p/14" == first
+    world.clock.advance(DAY)
+    world.build()
+    assert waiting(world) == 0
+    assert manifest_of(world).sections["pages"].early is None
+    assert recent(world)[first] == at
+    assert world.crawl().entries() == world.rebuilt().entries()
+
+
+def test_a_removed_row_leaves_at_once() -> None:
+    world = world_of()
+    world.build()
+    world.clock.advance(HOUR)
+    loc, other = change(world, 7), change(world, 8)
+    world.build()
+    assert recent(world).keys() == {loc, other}
+    world.clock.advance(HOUR)
+    del world.rows[7]
+    change(world, 7)  # so that the watermark surveys the range
+    world.build()
+    assert recent(world) == {other: world.clock.now()}
+
+
+def test_an_entry_leaves_when_it_is_no_longer_recent() -> None:
+    world = world_of(policy=ShardPolicy(max_urls=6, fill=0.84, rewrite_after=30 * DAY))
+    world.build()
+    world.clock.advance(HOUR)
+    loc = change(world, 7)
+    world.build()
+    world.clock.advance(WINDOW)
+    assert recent(world).keys() == {loc}
+    world.clock.advance(timedelta(minutes=1))
+    world.build()
+    assert recent(world) == {}
+    assert manifest_of(world).sections["pages"].early is None
+    assert world.build().result == "unchanged"
+
+
+def test_a_feed_has_the_texts_of_rows_that_are_listed_early() -> None:
+    world = world_of(recent=None, feeds=("atom",))
+    world.source_settings = {"title": "title"}
+    world.build()
+    world.clock.advance(HOUR)
+    change(world, 7, title="Now & new")
+    world.build()
+    assert "<title>Now &amp; new</title>" in feed(world)
+    world.clock.advance(HOUR)
+    change(world, 30, title="Later")
+    world.build()
+    assert feed(world).index("<title>Later</title>") < feed(world).index("<title>Now &amp; new</title>")
+
+
+def test_the_newest_entries_are_listed_if_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(early_entries, "MOST_EARLY", 3)
+    world = world_of()
+    world.build()
+    locs = []
+    for number in range(0, 40, 5):
+        world.clock.advance(timedelta(minutes=1))
+        locs.append(change(world, number))
+    world.build()
+    assert list(recent(world)) == locs[:-4:-1]
+
+
+@pytest.mark.parametrize("damage", ["lost", "damaged"])
+def test_a_lost_record_is_said_and_the_entries_come_with_their_shards(
+    damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = world_of()
+    world.build()
+    world.clock.advance(HOUR)
+    loc = change(world, 7)
+    world.clock.advance(HOUR)
+    world.build()
+    key = record(world).body
+    if damage == "lost":
+        world.config.state.delete(key)
+    else:
+        world.config.state.objects[key] = replace(world.config.state.objects[key], body=b"no record")
+    world.clock.advance(HOUR)
+    other = change(world, 20)
+    with caplog.at_level(logging.WARNING):
+        world.build()
+    assert f"{key}, cannot be used" in caplog.text
+    assert recent(world).keys() == {other}
+    world.clock.advance(DAY)
+    world.build()
+    assert recent(world).keys() == {loc, other}
+
+
+def test_a_dry_run_stores_nothing() -> None:
+    world = world_of()
+    world.build()
+    world.clock.advance(HOUR)
+    change(world, 7)
+    before = dict(world.config.state.objects)
+    planned = stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock)
+    assert planned.plan.sections["pages"].count() == {"keep": 7, "wait": 1}
+    assert world.config.state.objects == before
+
+
+def test_a_rollback_lists_what_its_generation_did() -> None:
+    world = world_of()
+    world.build()
+    world.clock.advance(HOUR)
+    first = change(world, 7)
+    world.build()
+    listed = recent(world)
+    world.clock.advance(HOUR)
+    second = change(world, 20)
+    world.build()
+    assert recent(world).keys() == {first, second}
+    rollback(world.sitemap(), 2, clock=world.clock)
+    assert recent(world) == listed
+    world.build()
+    assert recent(world)[first] == listed[first]
+
+
+def test_a_record_is_kept_while_a_generation_needs_it_and_then_swept() -> None:
+    world = world_of(history=2, grace=HOUR)
+    world.build()
+    records = set()
+    for hour in range(60):
+        world.clock.advance(HOUR)
+        change(world, hour % 40)
+        world.build()
+        early = manifest_of(world).sections["pages"].early
+        if early is not None:
+            assert early.body in world.config.state.objects
+            records.add(early.body)
+    kept = {key for key in records if key in world.config.state.objects}
+    assert len(kept) <= 4 < len(records)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(("date", "date", "date", "priority", "add", "remove", "wait", "full")), st.integers(0, 10**6)
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=60)
+@given(STEPS)
+def test_after_every_run_each_recent_row_is_listed_with_its_date_and_no_url_without_a_shard(
+    steps: list[tuple[str, int]],
+) -> None:
+    """Whatever is added, changed and removed between runs, if each change has a date."""
+    world = world_of()
+    world.build()
+    for step, number in steps:
+        world.clock.advance(timedelta(minutes=1))
+        place = number % len(world.rows)
+        if step == "wait":
+            world.clock.advance(timedelta(hours=number % 30))
+        elif step == "add":
+            new = row(number, lastmod=world.clock.now())
+            if all(each["id"] != number for each in world.rows):
+                world.rows.append(new)
+                world.rows.sort(key=lambda each: each["id"])
+        elif step == "remove":
+            if len(world.rows) > 2:
+                del world.rows[place]
+                change(world, place - 1 if place else 0)
+                change(world, min(place, len(world.rows) - 1))  # the watermark finds the range by one of its neighbours
+        elif step != "full":
+            change(world, place, priority=number % 10 / 10)
+        world.build(full=step == "full")
+        now = world.clock.now()
+        wanted = {each["loc"]: each["lastmod"] for each in world.rows if each["lastmod"] >= now - WINDOW}
+        assert recent(world) == wanted
+        assert recent(world).keys() <= shards(world)
