@@ -212,6 +212,18 @@ def test_a_dry_run_stores_nothing() -> None:
     assert world.config.state.objects == before
 
 
+def test_a_dry_run_says_that_a_change_of_a_shard_that_waits_is_to_be_published() -> None:
+    """So the sensor starts a run for it, although the shard waits already."""
+    world = world_of()
+    world.build()
+    for number in (7, 8):
+        world.clock.advance(HOUR)
+        change(world, number)
+        assert stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock).plan.changes
+        world.build()
+        assert not stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock).plan.changes
+
+
 def test_a_rollback_lists_what_its_generation_did() -> None:
     world = world_of()
     world.build()

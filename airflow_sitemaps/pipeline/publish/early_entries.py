@@ -66,7 +66,7 @@ def next_early(
 ) -> EarlyRecord | None:
     """Store the entries of ranges that wait, ``changed`` ones and earlier ones; return the record of them, or None.
 
-    A dry run stores nothing. If nothing is to be stored, the record is the one before.
+    A dry run stores nothing. If the entries are those of the record before, it stays.
     """
     before, objects = context.before, context.store.state
     if before is None or not lists_early(context):
@@ -88,10 +88,11 @@ def next_early(
         return None
     body = codec.encode(EarlyEntries(entries=tuple(listed[one] for one in newest)))
     checksum = sha256(body).hexdigest()[:16]
-    if context.request.dry_run or (before.early is not None and before.early.checksum == checksum):
+    if before.early is not None and before.early.checksum == checksum:
         return before.early
     key = f"{run_directory(context.run)}bodies/{context.clock.token()}.json.gz"
-    put_verified(objects, key, body, mode=Create(), write_id=key, content_type=GZIP)
+    if not context.request.dry_run:
+        put_verified(objects, key, body, mode=Create(), write_id=key, content_type=GZIP)
     return EarlyRecord(body=key, checksum=checksum, urls=len(newest))
 
 
