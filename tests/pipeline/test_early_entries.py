@@ -238,7 +238,48 @@ def test_a_rollback_lists_what_its_generation_did() -> None:
     rollback(world.sitemap(), 2, clock=world.clock)
     assert recent(world) == listed
     world.build()
-    assert recent(world)[first] == listed[first]
+    assert recent(world) == {first: listed[first], second: world.clock.now()}
+
+
+@pytest.mark.parametrize(
+    ("name", "earlier"),
+    [("change_detection", "digest"), ("recent", None), ("recent", HOUR), ("feeds", ())],
+    ids=["detection", "none", "shorter", "feeds"],
+)
+def test_what_waits_already_is_listed_when_a_setting_allows_it(name: str, earlier: Any) -> None:
+    world = world_of(**{name: earlier}, **({"recent": None} if name == "feeds" else {}))
+    world.build()
+    world.clock.advance(HOUR)
+    loc = change(world, 7)
+    world.build()
+    world.clock.advance(5 * HOUR)
+    world.build()
+    assert waiting(world) == 1
+    world.settings[name] = ("atom",) if name == "feeds" else WINDOW if name == "recent" else "watermark"
+    world.build()
+    assert waiting(world) == 1
+    assert loc in feed(world) if name == "feeds" else recent(world).keys() == {loc}
+    assert world.build().result == "unchanged"
+
+
+def test_a_full_run_that_other_runs_overtook_loses_no_entry() -> None:
+    """It read a row before its change, and wrote the shard, so the run after it finds the change by its digest."""
+    world = world_of()
+    world.build()
+    world.clock.advance(5 * HOUR)
+    planned = stages.plan(world.sitemap(), stages.RunRequest(full=True), clock=world.clock)
+    assert planned.key is not None
+    receipts = [
+        stages.write(world.sitemap(), planned.key, batch.number, clock=world.clock).receipt_key
+        for batch in planned.plan.batches
+    ]
+    loc = change(world, 7)
+    world.build()
+    assert recent(world).keys() == {loc}
+    stages.publish(world.sitemap(), planned.key, receipts, clock=world.clock)
+    world.clock.advance(5 * HOUR)
+    world.build()
+    assert recent(world).keys() == {loc}
 
 
 def test_a_record_is_kept_while_a_generation_needs_it_and_then_swept() -> None:

@@ -128,7 +128,7 @@ def narrow(context: SectionContext, cause: str) -> Narrowed:
     elif interval is not None:
         narrowed = _by_change_log(context, earlier, whole, interval, cause)
     elif detection == "watermark":
-        narrowed = _by_watermark(context, earlier)
+        narrowed = _by_watermark(context, earlier, cause)
     else:
         narrowed = Narrowed(known=whole, note=f"every range is surveyed: {cause or changed}")
     if narrowed.note:
@@ -199,12 +199,15 @@ def _warnings(context: SectionContext, reading: ChangeReading) -> tuple[str, ...
 # ------------------------------------------------------------ by watermark
 
 
-def _by_watermark(context: SectionContext, known: Known | None) -> Narrowed:
-    """Query the lastmods: ranges with newer ones have changed, and a part of the others is surveyed too."""
+def _by_watermark(context: SectionContext, known: Known | None, cause: str) -> Narrowed:
+    """Query the lastmods: ranges with newer ones have changed, and a part of the others is surveyed too.
+
+    Without a watermark, as after a rollback, every range is surveyed, and may wait if there is no ``cause`` to write it.
+    """
     source, before, moment = context.source, context.before, context.source.now()
     whole = Known(surveyed_at=context.now, watermark=moment)
     if before is None or known is None or known.watermark is None:
-        return Narrowed(known=whole)
+        return Narrowed(known=whole, changed=() if cause else changed_entries(context, ()))
     since = begins_at(known.watermark, context.sitemap.watermark_lag, moment, context.section.source.timezone)
     ranges = [shard.range for shard in before.shards]
     touched = set(source.touched(ranges, since))

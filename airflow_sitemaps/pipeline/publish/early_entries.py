@@ -23,6 +23,7 @@ from airflow_sitemaps.protocol import CURRENT, feeds
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import codec
+from airflow_sitemaps.shards.layout import FEED_NAMES, RECENT
 from airflow_sitemaps.shards.manifest import EarlyRecord, SectionManifest
 from airflow_sitemaps.shards.plan import RangeAction
 from airflow_sitemaps.shards.ranges import EarlyEntries, EarlyEntry
@@ -38,20 +39,35 @@ MOST_EARLY: Final = CURRENT.max_urls
 """Maximum number of entries that are listed early: those of one file, the newest."""
 
 
-def changed_entries(context: SectionContext, touched: Sequence[int], since: datetime) -> tuple[EarlyEntry, ...]:
+def changed_entries(
+    context: SectionContext, touched: Sequence[int], since: datetime | None = None
+) -> tuple[EarlyEntry, ...]:
     """Read the rows with a lastmod of ``since`` or later in the ranges at some positions, if changes may wait there.
 
-    Only the newest are read, and none if the sitemap has no file of recent entries or feed.
+    Only the newest are read, and none if the sitemap has no file of recent entries or feed. ``since`` None: it is not known
+    when changes were last read. Then, and if none could be listed yet, all recent rows are read.
     """
     sitemap, section, before = context.sitemap, context.section, context.before
-    if before is None or not touched or not lists_early(context):
+    if before is None or not lists_early(context):
         return ()
-    ranges = [before.shards[position].range for position in touched]
-    since = max(since, context.now - sitemap.recent_window)
+    first = context.now - sitemap.recent_window
+    if since is None or (_is_new(context) and any(shard.dirty_since for shard in before.shards)):
+        touched, since = range(len(before.shards)), first
+    if not touched:
+        return ()
+    ranges, since = [before.shards[position].range for position in touched], max(since, first)
     batches, lowers = context.source.newest(ranges, since, MOST_EARLY), [piece.lower for piece in ranges]
     entries = [entry for batch in batches for entry in _rendered(context, batch, lowers)]
     log.info("section %s: %s modified since %s may be listed early", section.name, counted(len(entries), "row"), since)
     return tuple(entries)
+
+
+def _is_new(context: SectionContext) -> bool:
+    """Return whether the published sitemap has no file or feed of recent entries, or one of a shorter time."""
+    assert context.manifest is not None
+    window, names = context.manifest.recent_window, {file.name for file in context.manifest.extras}
+    longer = window is None or window < context.sitemap.recent_window.total_seconds()
+    return longer or names.isdisjoint({RECENT, *FEED_NAMES.values()})
 
 
 def lists_early(context: SectionContext) -> bool:
