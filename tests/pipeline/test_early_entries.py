@@ -134,6 +134,29 @@ def test_a_removed_row_leaves_at_once() -> None:
     assert recent(world) == {other: world.clock.now()}
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"recent": None}, {"change_detection": "digest"}], ids=["listed", "none", "digest"]
+)
+def test_rows_after_a_full_last_shard_are_no_entries_of_that_shard(more: dict[str, Any]) -> None:
+    """The last range is cut after its rows were read, and its first piece, which continues the file, could wait."""
+    world = world_of(**more)
+    world.build()
+    world.rows.append(row(99, lastmod=OLD))
+    world.clock.advance(HOUR)
+    world.build()
+    world.build(full=True)  # which reads the new row
+    world.clock.advance(HOUR)
+    change(world, -2)
+    world.rows += [row(key, lastmod=world.clock.now()) for key in (100, 102)]
+    world.build()
+    assert waiting(world) == (1 if more else 0)
+    world.clock.advance(HOUR)
+    del world.rows[-1]
+    change(world, -1)
+    world.build()
+    assert recent(world).keys() <= shards(world)
+
+
 def test_an_entry_leaves_when_it_is_no_longer_recent() -> None:
     world = world_of(policy=ShardPolicy(max_urls=6, fill=0.84, rewrite_after=30 * DAY))
     world.build()
