@@ -250,6 +250,10 @@ class ListSession(MemorySource):
         """Return every range, because a list is small and people edit its dates."""
         return list(range(len(ranges)))
 
+    def newest(self, ranges: Sequence[KeyRange], since: datetime, most: int) -> Sequence[pa.RecordBatch]:
+        """Return every row for the same reason. The texts of a list may be dates, and times of any zone."""
+        return list(self.read(ranges))
+
 
 def _kind(value: Any) -> str:
     """Return the kind of a key's value: ``integer``, ``text``, or ``unknown`` for None. Refuse any other."""

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from airflow_sitemaps import ShardPolicy
-from airflow_sitemaps.pipeline import rollback, stages
+from airflow_sitemaps import ListSource, Section, ShardPolicy
+from airflow_sitemaps.pipeline import build, rollback, stages
 from airflow_sitemaps.pipeline.publish import early_entries
 from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.shards.layout import RECENT
@@ -196,6 +196,22 @@ def test_the_newest_entries_are_listed_if_there_are_too_many(monkeypatch: pytest
         locs.append(change(world, number))
     world.build()
     assert list(recent(world)) == locs[:-4:-1]
+
+
+@pytest.mark.parametrize("date", ["2026-01-15", "2026-01-14", "2026-01-15T02:00:00-11:00"])
+def test_a_page_of_a_list_is_listed_early_whatever_the_form_of_its_date(date: str) -> None:
+    world = world_of()
+
+    def build_list(date: str) -> None:
+        pages = ListSource([{"loc": "/p/1", "lastmod": date}, {"loc": "/p/2", "lastmod": "2025-12-01"}])
+        section = Section("pages", pages)
+        build(replace(world.sitemap(), sections=[section]), clock=world.clock)
+
+    build_list("2025-12-01")
+    world.clock.advance(HOUR)
+    build_list(date)
+    assert waiting(world) == 1
+    assert list(recent(world)) == [f"{BASE}p/1"]
 
 
 @pytest.mark.parametrize("damage", ["lost", "damaged"])
