@@ -205,6 +205,12 @@ class SectionContext(RunContext):
         """The sizes of the section's shards."""
         return self.sitemap.shards_of(self.section)
 
+    @property
+    def lists_early(self) -> bool:
+        """Whether changed rows of the section may wait, and a file or feed of recent entries lists them meanwhile."""
+        has_file = self.sitemap.recent is not None or bool(self.sitemap.feeds)
+        return has_file and self.policy.rewrite_after is not None and self.section.format == "xml"
+
 
 def row_context_of(sitemap: Sitemap, section: Section, clock: Clock) -> RowContext:
     """Return the settings for the validation of a section's entries."""

@@ -33,6 +33,7 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "plan": codec.decode_plan,
     "receipt": codec.decode_receipt,
     "gone": codec.decode_gone,
+    "early": lambda body: codec.decode_early(body, "e"),
     "shard_map": lambda body: shard_map.read_map(body, "m"),
     "store_state": lambda body: codec.decode(state_reader._MANIFEST, body, "m"),
     "report": state_reader._REPORT.decode,

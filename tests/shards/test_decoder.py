@@ -22,7 +22,7 @@ from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.codec import Receipt, StagedShard
 from airflow_sitemaps.shards.gone import GoneUrls, LastWords
 from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionPlan
-from airflow_sitemaps.shards.ranges import Digest, KeyRange, Known
+from airflow_sitemaps.shards.ranges import Digest, EarlyEntries, EarlyEntry, KeyRange, Known
 from tests.shards.first_decodes import READERS
 from tests.support.plugin_factories import manifest
 
@@ -52,6 +52,8 @@ def body(name: str) -> bytes:
         return codec.encode(manifest(3))
     if name in ("plan", "receipt"):
         return {"plan": plan, "receipt": receipt}[name]()
+    if name == "early":
+        return codec.encode(EarlyEntries(entries=(EarlyEntry(lower=(3,), element="<url/>\n"),)))
     if name == "gone":
         words = {"https://x/2": LastWords(said={"a": None, "b": AT}, awaits=("c",))}
         return codec.encode(GoneUrls(urls={"https://x/1": AT}, words=words))

@@ -43,7 +43,7 @@ def plan_section(context: SectionContext, shared: SharedSurveys | None) -> Secti
     actions, survey = _actions(context, everything, fresh, renamed, narrowed, files, shared)
     carried = {t.carries for t in actions if t.carries is not None and t.kind is not Action.EMPTY}
     shards = before.shards if before is not None else ()
-    early = next_early(context, actions, narrowed.changed)
+    early = next_early(context, actions, narrowed.changed) if context.lists_early else None
     return SectionPlan(
         name=section.name,
         base=before.changed_in if before is not None else 0,

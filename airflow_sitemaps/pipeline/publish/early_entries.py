@@ -48,7 +48,7 @@ def changed_entries(
     when changes were last read. Then, and if none could be listed yet, all recent rows are read.
     """
     sitemap, section, before = context.sitemap, context.section, context.before
-    if before is None or not lists_early(context):
+    if before is None or not context.lists_early:
         return ()
     first = context.now - sitemap.recent_window
     if since is None or (_is_new(context) and any(shard.dirty_since for shard in before.shards)):
@@ -70,13 +70,6 @@ def _is_new(context: SectionContext) -> bool:
     return longer or names.isdisjoint({RECENT, *FEED_NAMES.values()})
 
 
-def lists_early(context: SectionContext) -> bool:
-    """Return whether changed rows of the section may wait, and a file or feed of recent entries lists them meanwhile."""
-    sitemap = context.sitemap
-    has_file = sitemap.recent is not None or bool(sitemap.feeds)
-    return has_file and context.policy.rewrite_after is not None and context.section.format == "xml"
-
-
 def next_early(
     context: SectionContext, actions: Sequence[RangeAction], changed: Sequence[EarlyEntry]
 ) -> EarlyRecord | None:
@@ -85,7 +78,7 @@ def next_early(
     A dry run stores nothing. If the entries are those of the record before, it stays.
     """
     before, objects = context.before, context.store.state
-    if before is None or not lists_early(context):
+    if before is None:
         return None
     waiting = [
         (before.shards[a.carries].range.lower, a.range.lower)
