@@ -567,6 +567,23 @@ def test_wrong_arguments_are_wrong_use(arguments: tuple[str, ...], said: str, sh
     assert said in err
 
 
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("s3:/bucket/dataset", "'s3:/bucket/dataset': give a folder, or the address of a store's folder, like 's3://"),
+        ("file:dataset", "'file:dataset': give a folder"),
+        ("data\0set", "'data\\x00set': give a folder"),
+        ("~no-such-user/dataset", "inspect ~no-such-user/dataset: "),
+    ],
+)
+def test_an_inventory_needs_a_folder_that_can_be(place: str, said: str, shop: Shop) -> None:
+    shop.json("build", shop.target)
+    status, _, err = shop.shell("inventory", shop.target, "--to", place)
+    assert status == 1
+    assert f"ConfigurationError: {said}" in err
+    assert not Path("s3:").exists()
+
+
 def test_status_says_whether_a_run_succeeded_lately(shop: Shop) -> None:
     assert shop.json("status", shop.target, "--max-age", "26h", status=1)["fresh"] is False
     shop.json("build", shop.target)

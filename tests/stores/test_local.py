@@ -103,10 +103,10 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
         LocalStore(tmp_path, base_url="www.example.com")
     with pytest.raises(ConfigurationError, match="plain file name"):
         LocalStore(tmp_path, base_url=BASE, index_name="x/sitemap.xml")
-    for wrong in ("", None, "s3://bucket/public", "file:///srv/www", "maps\0"):
+    for wrong in ("", None, "s3://bucket/public", "s3:/bucket", "file:///srv/www", "maps\0", "maps\ud800"):
         with pytest.raises(ConfigurationError, match=r"give the folder .* such as S3Store\('s3://…'\)"):
             LocalStore(wrong, base_url=BASE)  # type: ignore[arg-type]
-    for wrong in ("", "s3://bucket/state", "state\0", tmp_path / "\0"):
+    for wrong in ("", "s3://bucket/state", "gs:/bucket/state", "state\0", "\ud800", tmp_path / "\0"):
         with pytest.raises(ConfigurationError, match=r"state_dir=.* must be a folder of this machine"):
             LocalStore(tmp_path, base_url=BASE, state_dir=wrong)  # type: ignore[arg-type]
     LocalStore(tmp_path / "maps", base_url=BASE, state_dir=tmp_path / "maps/../state")

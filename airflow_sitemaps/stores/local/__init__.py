@@ -168,12 +168,19 @@ class LocalStore(StoreSettings):
 
 def _may_be_folder(path: object) -> bool:
     text = str(path) if isinstance(path, (str, os.PathLike)) else ""
-    return bool(text) and "://" not in text and "\0" not in text
+    is_address = "://" in text or text.partition(":")[0] in ("az", "file", "gs", "http", "https", "s3")
+    return bool(text) and not is_address and "\0" not in text and text.encode(errors="replace").decode() == text
 
 
 def open_area(url: str, conn_id: str | None) -> ObjectStore:
     """Open an area for reading; see ``stores.open_area``."""
     from airflow_sitemaps.stores.local.objects import LocalObjects  # noqa: PLC0415
+    from airflow_sitemaps.stores.local.permissions import explained  # noqa: PLC0415
 
-    root = Path(url.removeprefix("file://")).expanduser().resolve()
+    if not _may_be_folder(folder := url.removeprefix("file://")):
+        raise ConfigurationError(
+            f"{url!r}: give a folder, or the address of a store's folder, like 's3://bucket/folder'"
+        )
+    with explained("inspect", Path(folder)):
+        root = Path(folder).expanduser().resolve()
     return LocalObjects(area="state", root=root, books=root / BOOKS)
