@@ -87,6 +87,12 @@ def inventory(arguments: argparse.Namespace) -> Answer:
         lines = [line for section in sections for line in _inventory_lines(section)]
         return Answer(document={"sections": [asdict(section) for section in sections]}, lines=lines)
     area = open_area(arguments.to, arguments.conn or default_connection(arguments.to))
+    store, place = sitemap.store.open(), area.url("").rstrip("/")
+    if any(f"{place}/".startswith(own.url("").rstrip("/") + "/") for own in (store.public, store.state)):
+        raise TargetError(
+            f"--to {arguments.to}: this is in the sitemap's own public area, which everyone may read, or in its state area, "
+            "which holds only what runs keep. Give another folder"
+        )
     done = export(sitemap, area)
     line = (
         f"{counted(done.urls, 'URL')} of generation {done.generation} in {counted(done.files, 'file')} below "

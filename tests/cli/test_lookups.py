@@ -155,6 +155,15 @@ def test_an_inventory_is_counted_or_written_to_a_folder(shop: Shop, tmp_path: Pa
     assert len(list(folder.glob("*/*.parquet"))) == 4
 
 
+@pytest.mark.parametrize("place", ["", "/dataset", "-state", "-state/dataset"])
+def test_an_inventory_is_not_written_into_the_folders_of_the_sitemap(shop: Shop, place: str) -> None:
+    folder = f"{shop.site}{place}"
+    status, out, err = shop.shell("inventory", shop.target, "--to", folder)
+    assert (status, out) == (2, "")
+    assert f"--to {folder}: this is in the sitemap's own public area" in err
+    assert not list(shop.site.parent.glob("**/inventory.json"))
+
+
 def test_with_a_ledger_a_url_says_when_it_was_listed_first_and_changed_last(shop: Shop) -> None:
     shop.file.write_text(shop.file.read_text().replace('/p/{id}")', '/p/{id}", priority="price"), ledger=True'))
     shop.execute("ALTER TABLE products ADD COLUMN price float")
