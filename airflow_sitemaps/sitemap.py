@@ -273,7 +273,8 @@ class Sitemap:
             raise ConfigurationError(
                 f"Sitemap: must_list={wrong!r}: no section may list that scheme and host. Correct it, or name the host in cross_submit="
             )
-        dated = (s.format == "xml" and getattr(s.source, "lastmod", "") is not None for s in self.sections)
+        sources = [s.source for s in self.sections if s.format == "xml"]
+        dated = (getattr(s, "lastmod", "") is not None and getattr(s, "is_dated", True) for s in sources)
         if (self.recent is not None or self.feeds) and not any(dated):
             raise ConfigurationError(
                 "Sitemap: recent= and feeds= list pages by their dates, and no section with format='xml' has any: give one of their "

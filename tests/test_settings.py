@@ -79,7 +79,7 @@ def test_a_feed_needs_a_section_with_dates(settings: dict[str, Any]) -> None:
     with pytest.raises(
         ConfigurationError, match=r"recent= and feeds= .* no section .* give one of their sources lastmod="
     ):
-        sitemap(plain, text, **settings)
+        sitemap(plain, text, Section("list", ListSource(["/", {"loc": "/about", "lastmod": ""}])), **settings)
     sitemap(plain, "posts", **settings)
     sitemap(plain, Section("list", ListSource([{"loc": "/", "lastmod": "2026-01-02"}])), **settings)
 

@@ -82,6 +82,11 @@ class ListSource(SourceConfig):
         pages = list(self.pages) if self.file is None else _read(self.file, where)
         object.__setattr__(self, "entries", _checked(pages, where))
 
+    @property
+    def is_dated(self) -> bool:
+        """Whether any entry has a date."""
+        return any(entry.lastmod for entry in self.entries)
+
     @contextmanager
     def open(self, *, section: str) -> Iterator[ListSession]:
         """Yield the list, sorted by URL."""
