@@ -165,10 +165,15 @@ def _read(file: str, where: str) -> list[object]:
 
 
 def _of_csv(text: str, where: str) -> list[object]:
+    reader = csv.DictReader(io.StringIO(text), strict=True)
     try:
-        rows = list(csv.DictReader(io.StringIO(text), strict=True))
+        rows = list(reader)
     except csv.Error as error:
         raise SourceConfigurationError(f"{where}: this is not CSV: {error}") from None
+    if twice := [name for name, count in Counter(reader.fieldnames).items() if count > 1]:
+        raise SourceConfigurationError(
+            f"{where}: the header line names {twice[0]!r} more than once; name each column once"
+        )
     for number, row in enumerate(rows, start=1):
         if None in row:
             raise SourceConfigurationError(

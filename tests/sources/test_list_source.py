@@ -102,6 +102,7 @@ def test_a_file_is_named_by_a_text() -> None:
     [
         ("pages.txt", "/", "the name ends in none of .csv, .yaml, .yml"),
         ("missing.csv", None, "there is no such file; tried"),
+        ("pages.csv", "loc,lastmod,loc\n/a,2026-01-02,/b\n", "the header line names 'loc' more than once"),
         ("pages.csv", "loc\n/,2026\n", "entry 1: it has more fields than the header line"),
         ("pages.csv", "url\n/\n", "unknown field url"),
         ("pages.yaml", "a: [", "this is not YAML"),
