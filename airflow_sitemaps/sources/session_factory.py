@@ -220,6 +220,7 @@ def _inspected(connection: sa.Connection, _dialect: Dialect, table: str) -> list
 
 # ---------------------------------------------------------------- engines
 
+
 ENVIRONMENT: Final = "AIRFLOW_CONN_"
 NO_URL: Final = (ValueError, TypeError, KeyError)
 """What SQLAlchemy and drivers raise for an invalid URL, such as a port that is no number or an unknown argument."""
@@ -290,7 +291,8 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
 def _check_file(url: sa.URL) -> None:
     """Refuse a database file that does not exist: the driver would create it. A name with a colon is no plain path."""
     name, kind = url.database or ":", url.get_backend_name()
-    if kind in ("duckdb", "sqlite") and ":" not in name and not os.path.exists(os.path.expanduser(name)):  # noqa: PTH110, PTH111
+    path = os.path.expanduser(name) if kind == "duckdb" else name  # noqa: PTH111 - SQLite takes "~" for a folder's name
+    if kind in ("duckdb", "sqlite") and ":" not in name and not os.path.exists(path):  # noqa: PTH110
         memory = "; a database without a file is duckdb:///:memory:" if kind == "duckdb" else ""
         raise FileNotFoundError(ENOENT, f"{os.strerror(ENOENT)}{memory}", name)
 

@@ -263,6 +263,15 @@ def test_a_file_that_cannot_be_looked_for_does_not_exist(name: str, monkeypatch:
         engine_of("mart")
 
 
+def test_sqlite_takes_a_tilde_for_the_name_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of that name in the home folder does not hide it."""
+    (tmp_path / "mart.db").touch()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_CONN_MART", json.dumps({"conn_type": "sqlite", "host": "~/mart.db"}))
+    with pytest.raises(SourceConfigurationError, match=r"names a file '~/mart\.db' that cannot be read \(No such file"):
+        engine_of("mart")
+
+
 @pytest.mark.parametrize("url", ["sqlite://", "duckdb:///:memory:", "sqlite:///file::memory:?uri=true"])
 def test_a_database_without_a_file_is_opened(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if url.startswith("duckdb"):
