@@ -6,6 +6,7 @@ releases named in ``docs/databases.md``.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -220,6 +221,7 @@ def _inspected(connection: sa.Connection, _dialect: Dialect, table: str) -> list
 
 # ---------------------------------------------------------------- engines
 
+log = logging.getLogger(__name__)
 
 ENVIRONMENT: Final = "AIRFLOW_CONN_"
 NO_URL: Final = (ValueError, TypeError, KeyError)
@@ -265,6 +267,10 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
     try:
         if url:
             engine = _engine_of_url(sa.make_url(str(url)), writing=writing)
+            if others := sorted(connection.extra_dejson.keys() - {"sqlalchemy_url"}):
+                log.warning(
+                    "connection %r: sqlalchemy_url is used without %s. Write those into the URL", conn_id, others
+                )
         else:
             engine = _engine_of_connection(connection, BaseHook, AirflowException, writing=writing)
         if not writing:

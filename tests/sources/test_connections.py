@@ -272,6 +272,14 @@ def test_sqlite_takes_a_tilde_for_the_name_of_a_folder(tmp_path: Path, monkeypat
         engine_of("mart")
 
 
+def test_values_beside_a_url_in_the_extra_are_named(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    extra = {"sqlalchemy_url": "sqlite://", "sslmode": "hunter2", "charset": "utf8mb4"}
+    monkeypatch.setenv("AIRFLOW_CONN_MART", json.dumps({"conn_type": "generic", "extra": extra}))
+    engine_of("mart").dispose()
+    (line,) = caplog.messages
+    assert line.startswith("connection 'mart': sqlalchemy_url is used without ['charset', 'sslmode']. Write those")
+
+
 @pytest.mark.parametrize("url", ["sqlite://", "duckdb:///:memory:", "sqlite:///file::memory:?uri=true"])
 def test_a_database_without_a_file_is_opened(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if url.startswith("duckdb"):
