@@ -64,7 +64,7 @@ def plan(arguments: argparse.Namespace) -> Answer:
 
 def adopt(arguments: argparse.Namespace) -> Answer:
     """Take over an address that holds another program's sitemap. Without ``--yes``, only explain what would be done."""
-    is_complete, file = True, Path(arguments.difference or os.devnull)
+    is_complete, file = True, Path(os.devnull if arguments.difference is None else arguments.difference)
     try:
         output = file.open("a", encoding="utf-8")  # before anything is published; an earlier list is kept until then
     except OSError as error:
@@ -171,10 +171,10 @@ def robots(arguments: argparse.Namespace) -> Answer:
     urls = stages.robots(sitemap)
     if not urls:
         raise TargetError("nothing has been published yet, so there is nothing to name in robots.txt: run build first")
-    if arguments.file:
+    if arguments.file is not None:
         path = Path(arguments.file)
         try:
-            before = path.read_bytes() if path.exists() else b""
+            before = path.read_bytes() if path.is_file() else b""
             after = robots_txt.merge(before, urls, name=sitemap.index_url)
             if after != before:
                 _replace_file(path, after)
@@ -186,6 +186,9 @@ def robots(arguments: argparse.Namespace) -> Answer:
 def _replace_file(path: Path, body: bytes) -> None:
     """Replace a file at once, so that a full disk leaves it whole. Write in place where its folder does not permit it."""
     path = path.resolve()
+    if path.exists() and not path.is_file():  # a pipe or a device takes the text, and a folder refuses it
+        path.write_bytes(body)
+        return
     try:
         with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
             new = Path(folder, path.name)

@@ -16,6 +16,7 @@ import pytest
 
 from airflow_sitemaps import LocalStore
 from airflow_sitemaps.cli import main
+from airflow_sitemaps.cli.commands import _replace_file
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.search_engines.fetches import SUMMARY
 from tests.support.website import Page, serving
@@ -339,6 +340,17 @@ def test_a_full_disk_leaves_robots_txt_whole(shop: Shop, tmp_path: Path, monkeyp
     assert robots.stat().st_mode & 0o777 == 0o640
 
 
+def test_a_pipe_gets_the_lines_and_stays_one(tmp_path: Path) -> None:
+    """A device such as /dev/stdout does, too."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    _replace_file(pipe, b"Sitemap: ...")
+    assert pipe.is_fifo()
+    assert os.read(reader, 99) == b"Sitemap: ..."
+    os.close(reader)
+
+
 def test_robots_lines_are_printed_or_put_between_markers(shop: Shop, tmp_path: Path) -> None:
     assert shop.shell("robots", shop.target)[0] == 2
     shop.json("build", shop.target)
@@ -553,6 +565,8 @@ def test_a_sitemap_that_cannot_have_its_sections_is_no_wrong_name(shop: Shop) ->
         (("status", "--max-age", "9" * 12 + "d"), "write a number of minutes, hours or days"),
         (("inventory", "--to", ""), "give a folder or the address"),
         (("robots", "--file", "/"), "--file /: Is a directory"),
+        (("robots", "--file", ""), "--file .: Is a directory"),
+        (("adopt", "--difference", ""), "--difference .: Is a directory"),
         (("robots", "--file", "/no/such/folder/robots.txt"), "No such file or directory"),
     ],
 )
