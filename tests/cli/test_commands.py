@@ -351,6 +351,12 @@ def test_a_pipe_gets_the_lines_and_stays_one(tmp_path: Path) -> None:
     os.close(reader)
 
 
+def test_a_name_that_no_file_can_have_is_no_file(shop: Shop) -> None:
+    status, _, err = shop.shell("verify", f"maps/{'x' * 300}")
+    assert status == 2
+    assert "no such folder or file in" in err
+
+
 def test_robots_lines_are_printed_or_put_between_markers(shop: Shop, tmp_path: Path) -> None:
     assert shop.shell("robots", shop.target)[0] == 2
     shop.json("build", shop.target)
