@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import SourceConfig
-from airflow_sitemaps.sources.user_texts import callers_folder, found_file, is_absent_or_text, is_zone
+from airflow_sitemaps.sources.user_texts import callers_folder, file_text, is_absent_or_text, is_zone
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sources.memory_source import ListSession
@@ -156,11 +156,7 @@ def _whole(text: str) -> str:
 def _read(file: str, where: str) -> list[object]:
     if not file.endswith(SUFFIXES):
         raise SourceConfigurationError(f"{where}: the name ends in none of {', '.join(SUFFIXES)}")
-    path = found_file(file, callers_folder(), where)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceConfigurationError(f"{where}: {path} cannot be read as UTF-8: {error}") from None
+    text = file_text(file, callers_folder(), where)
     return _of_csv(text, where) if file.endswith(".csv") else _of_yaml(text, where)
 
 

@@ -303,7 +303,7 @@ class SourceSettings(EntryColumns):
         """Return the query's SQL, read from its file if it names one."""
         if self.query is None or not self.is_path():
             return self.query
-        return user_texts.found_file(self.query, self._folder, self._argument("query")).read_text(encoding="utf-8")
+        return user_texts.file_text(self.query, self._folder, self._argument("query"))
 
     def is_path(self) -> bool:
         """Return whether ``query`` names a file: one line that ends in ``.sql``, which SQL itself never does."""

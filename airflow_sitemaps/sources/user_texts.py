@@ -128,10 +128,19 @@ def found_file(name: str, folder: str, argument: str, *, hint: str = "") -> Path
     """
     paths = dict.fromkeys(each / name for each in (Path(folder), Path.cwd(), *dag_folder()))
     for path in paths:
-        if path.is_file():
+        if os.path.isfile(path):  # noqa: PTH113 - False in a folder that this user may not enter
             return path
     tried = ", ".join(map(str, paths))
     raise SourceConfigurationError(f"{argument}: there is no such file; tried {tried}{f'. {hint}' if hint else ''}")
+
+
+def file_text(name: str, folder: str, argument: str) -> str:
+    """Return the text of the file that ``found_file`` returns: UTF-8, with or without a byte order mark."""
+    path = found_file(name, folder, argument)
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceConfigurationError(f"{argument}: {path} cannot be read as UTF-8: {error}") from None
 
 
 TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)

@@ -105,6 +105,19 @@ def test_a_query_in_a_file_beside_this_one(tmp_path: Path, monkeypatch: pytest.M
         SqlSource("db", query="missing.sql", loc="url").query_text()
     for folder in (Path(__file__).parent, tmp_path, dags):
         assert str(folder / "missing.sql") in str(caught.value)
+    with pytest.raises(SourceConfigurationError, match=r"there is no such file"):  # no file can have this name
+        SqlSource("db", query=f"{'x' * 300}.sql", loc="url").query_text()
+
+
+def test_a_query_in_a_file_is_in_utf_8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the mark that editors on Windows put before it, or without."""
+    monkeypatch.chdir(tmp_path)
+    source = SqlSource("db", query="rows.sql", loc="url")
+    Path("rows.sql").write_text("SELECT 'ü'", encoding="utf-8-sig")
+    assert source.query_text() == "SELECT 'ü'"
+    Path("rows.sql").write_text("SELECT 'ü'", encoding="latin-1")
+    with pytest.raises(SourceConfigurationError, match=r"query='rows.sql'\): .*rows.sql cannot be read as UTF-8: "):
+        source.query_text()
 
 
 def test_rendering_leaves_the_identity_as_it_was() -> None:
