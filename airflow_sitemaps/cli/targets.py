@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -89,7 +90,7 @@ def load(target: str) -> Target:
     path = Path(file)
     if not separator or not name.isidentifier() or path.suffix != ".py":
         raise TargetError(f"{target!r}: name a sitemap as path/to/file.py:sitemap")
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113 - False for a path that cannot be looked up
         raise TargetError(f"{target!r}: there is no file {file!r} here ({Path.cwd()})")
     module, dags = run_file(path.resolve())
     sitemap = getattr(module, name, None)
