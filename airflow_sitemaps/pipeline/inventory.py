@@ -10,6 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from airflow_sitemaps.errors import StoreContentError
 from airflow_sitemaps.pipeline.concurrency import THREADS, mapped
 from airflow_sitemaps.pipeline.earlier_parts import PARQUET, PART_SUFFIX, read_part
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
@@ -108,12 +109,19 @@ def export(sitemap: Sitemap, area: ObjectStore) -> Export:
 
     Raises:
         ConfigurationError: Nothing was published yet.
+        StoreContentError: The area has an ``inventory.json`` that no export wrote.
         StoreError: The area failed; the next export continues.
     """
     objects, manifest = _published(sitemap)
     places = {place.key: place for place in _places(manifest)}
     stored = area.get(RECORD)
-    before: list[str] = [] if stored is None else json.loads(stored.body)["files"]
+    try:
+        before: list[str] = [] if stored is None else json.loads(stored.body)["files"]
+        is_ours = all(key.endswith(PART_SUFFIX) for key in before)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        is_ours = False
+    if not is_ours:
+        raise StoreContentError(f"{area.url(RECORD)} does not list the files of an inventory. Give a folder without it")
     there = mapped(lambda key: key if area.head(key) else None, places.keys() & set(before), "sitemap-inventory")
     new = sorted(places.keys() - set(there))
     _record(area, manifest, sorted({*before, *places}))

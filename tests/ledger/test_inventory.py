@@ -104,6 +104,17 @@ def test_an_export_that_crashed_leaves_nothing_twice(world, monkeypatch):
     assert len(stored) == 3
 
 
+@pytest.mark.parametrize("record", ["{}", "[]", "null", "{", '{"files": ["stock.csv"]}', '{"files": [1]}'])
+def test_the_record_of_another_program_is_left_alone(world, tmp_path, record):
+    """Its files, too: an export deletes what an earlier one lists."""
+    (tmp_path / "inventory.json").write_text(record)
+    (tmp_path / "stock.csv").touch()
+    with pytest.raises(StoreContentError, match=r"inventory\.json does not list the files of an inventory"):
+        export(world.sitemap(), open_area(str(tmp_path), None))
+    assert (tmp_path / "inventory.json").read_text() == record
+    assert (tmp_path / "stock.csv").exists()
+
+
 def test_a_section_without_a_ledger_gives_its_urls_of_unknown_age():
     world = World([row(key, lastmod="2026-01-02") for key in range(12)])
     world.build()
