@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from airflow.models.xcom import XComModel
     from airflow.plugins_manager import AirflowPlugin
     from airflow.sdk import DAG
+    from airflow.sdk.definitions.mappedoperator import OperatorPartial
     from airflow.sdk.exceptions import (
         AirflowException,
         AirflowFailException,
@@ -73,6 +74,7 @@ _NAMES: Final = {
     "airflow.models.taskinstance": "TaskInstance",
     "airflow.models.xcom": "XComModel",  # in 3.4 made when it is first used, over the tables of both stores
     "airflow.plugins_manager": "AirflowPlugin",
+    "airflow.sdk.definitions.mappedoperator": "OperatorPartial",
     "airflow.sdk.exceptions": (
         "AirflowException AirflowFailException AirflowNotFoundException AirflowRuntimeError AirflowSkipException "
         "AirflowTaskTimeout XComNotFound"

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator, Context
 
 from airflow_sitemaps import errors, setting_checks
-from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
+from airflow_sitemaps.airflow_compat import (
+    AirflowFailException,
+    AirflowSkipException,
+    AirflowTaskTimeout,
+    OperatorPartial,
+)
 from airflow_sitemaps.operators import FAILED, REFUSED, failure_facts, refusal_facts
 from airflow_sitemaps.sitemap import Sitemap
 
@@ -30,6 +35,26 @@ def delimiters(dag: Any) -> dict[str, str]:
     """Return the delimiters of a DAG's templates, which may be its own."""
     own = getattr(dag, "jinja_environment_kwargs", None) or {}
     return {"variable_start_string": "{{", "variable_end_string": "}}", "block_start_string": "{%", **own}
+
+
+class _Partial(OperatorPartial):
+    """A task to map. Before Airflow maps it, it has the inlets and the type of a task that is not mapped."""
+
+    __slots__ = ()
+
+    def _expand(self, expand_input: Any, *, strict: bool) -> Any:
+        over, inlets = expand_input.value, self.kwargs.get("inlets") or []  # of default_args too
+        rows = [over] if isinstance(over, Mapping) else over if isinstance(over, (list, tuple)) else []
+        given = [row.get("sitemap") for row in (self.kwargs, *rows) if isinstance(row, Mapping)]
+        inlets = [*inlets] if isinstance(inlets, (list, tuple)) else [inlets]
+        follows = getattr(self.operator_class, "follows", False)
+        for sitemap in (part for each in given for part in (each if isinstance(each, (list, tuple)) else [each])):
+            if follows and isinstance(sitemap, Sitemap) and sitemap.asset not in inlets:
+                inlets.append(sitemap.asset)
+        self.kwargs.update({"inlets": inlets} if inlets else {})
+        mapped = super()._expand(expand_input, strict=strict)
+        mapped.task_type = own_name(self.operator_class)
+        return mapped
 
 
 class SitemapOperator(BaseOperator):
@@ -53,17 +78,14 @@ class SitemapOperator(BaseOperator):
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
-        """Return a task to map, whose inlet the DAG has before the task is mapped."""
-        mapped, asset = super().partial(**kwargs), getattr(kwargs.get("sitemap"), "asset", None)
-        given = mapped.kwargs.get("inlets") or []  # of default_args too
-        inlets = given if isinstance(given, (list, tuple)) else [given]
-        if cls.follows and asset is not None and asset not in inlets:
-            mapped.kwargs["inlets"] = [*inlets, asset]
+        """Return a task to map."""
+        mapped = super().partial(**kwargs)
+        mapped.__class__ = _Partial
         return mapped
 
     @property
     def task_type(self) -> str:
-        """Return the name of this package's class, for a subclass too: the pages know tasks that are not mapped by it."""
+        """Return the name of this package's class, for a subclass too: the pages know the task by it."""
         return own_name(type(self))
 
     @property
