@@ -71,13 +71,15 @@ class SitemapVerifyOperator(SitemapOperator):
         from airflow_sitemaps.report_text import LogProgress
         from airflow_sitemaps.verification import of_sitemap, result
 
+        this = {"sitemap": str(self.sitemap.asset.uri)}  # of a task that is mapped over sitemaps; also if it fails
+        context["ti"].xcom_push(key=VERIFIED, value=this)
         with permanent_failures(context):
             what = of_sitemap(self.sitemap)
             web = HttpClient(rules=AccessRules(allow_http=self.allow_http, allow_private=self.allow_private))
             options = replace(what.options, sample=self.whole_number("sample", self.sample))
             verification = what.verify(options, LogProgress(log), web=web)
         metrics.send(metrics.of_verification(self.sitemap.index_url, verification))
-        context["ti"].xcom_push(key=VERIFIED, value=verified_facts(verification))
+        context["ti"].xcom_push(key=VERIFIED, value={**this, **verified_facts(verification)})
         log_lines(result.text_lines(verification))
         if verification.errors or (self.strict and verification.failures):
             first, errors = verification.failures[0], counted(len(verification.errors), "error")

@@ -247,6 +247,40 @@ def test_a_mapped_verification_counts_and_is_as_bad_as_its_worst_part(
     assert [step["map_index"] for step in steps["steps"]] == [0, 1, 2]
 
 
+def test_a_verification_mapped_over_sitemaps_has_a_part_for_each(
+    admin: Client, session: Session, tmp_path: Path
+) -> None:
+    class OurVerifyOperator(SitemapVerifyOperator):
+        pass
+
+    sitemaps = [sitemap_at(tmp_path, name) for name in ("good", "bad", "crashed", "other")]
+    with DAG("four", schedule=None, max_active_runs=1) as dag:
+        for number, sitemap in enumerate(sitemaps):
+            SitemapTaskGroup(f"group_{number}", sitemap)
+    with DAG("checks", schedule=None) as checks:
+        OurVerifyOperator.partial(task_id="verify").expand(sitemap=sitemaps[:2])
+        SitemapVerifyOperator.partial(task_id="kwargs").expand_kwargs([{"sitemap": sitemaps[2], "sample": 1}])
+    for one in (dag, checks):
+        sync(one)
+    for sitemap in sitemaps:
+        asset = asset_by_uri(session, str(sitemap.asset.uri))
+        assert asset is not None
+        add_event(session, asset.id, "four", extra(report(1, at=NOW)), NOW)
+    add_run(session, "checks", Ran(1, state="failed", plan=None, publish=None), NOW)
+    for task_id, index, facts in (("verify", 0, {"errors": 0}), ("verify", 1, {"errors": 2}), ("kwargs", 0, {})):
+        state = "success" if facts.get("errors") == 0 else "failed"
+        add_task(session, "checks", "run-1", task_id, "SitemapVerifyOperator", state, NOW, NOW, map_index=index)
+        of = sitemaps[2 if task_id == "kwargs" else index]
+        push(session, "checks", task_id, index, VERIFIED, {"sitemap": str(of.asset.uri), **facts})
+    session.commit()
+
+    pages = [admin.get("api/sitemap", asset=str(each.asset.uri)).json() for each in sitemaps]
+
+    assert [page["reason"] for page in pages] == [
+        "Healthy", "Published files are invalid", "Verification did not finish", "Not verified",
+    ]  # fmt: skip
+
+
 def test_the_parts_of_a_mapped_announcement_have_their_own_outcomes(
     admin: Client, session: Session, tmp_path: Path
 ) -> None:
@@ -295,6 +329,21 @@ def test_a_mapped_task_keeps_the_inlets_of_default_args(tmp_path: Path, default_
 
     assert mapped.inlets == [*default_args.get("inlets", ()), sitemap.asset]
     assert own.inlets == [sitemap.asset]
+
+
+def test_a_mapped_task_has_the_type_and_the_inlets_of_its_parts(tmp_path: Path) -> None:
+    class OurVerifyOperator(SitemapVerifyOperator):
+        pass
+
+    one, two = sitemap_at(tmp_path, "one"), sitemap_at(tmp_path, "two")
+    with DAG("parts", schedule=None) as dag:
+        OurVerifyOperator.partial(task_id="verify").expand(sitemap=[one, two])
+        OurVerifyOperator.partial(task_id="pairs").expand_kwargs([{"sitemap": two, "sample": 1}])
+
+    tasks = profile_of("parts", DagSerialization.to_dict(dag)).tasks
+
+    assert [task.kind for task in tasks] == ["verify", "verify"], "as its task instances are looked up"
+    assert [task.inlets for task in tasks] == [(str(one.asset.uri), str(two.asset.uri)), (str(two.asset.uri),)]
 
 
 def test_the_last_task_that_ended_is_looked_up_by_key_and_state(session: Session) -> None:

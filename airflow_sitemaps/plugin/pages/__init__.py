@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from airflow_sitemaps.pipeline.report import Report, SectionReport
 from airflow_sitemaps.plugin.dag_runs import ENDED, TaskState
@@ -58,6 +58,7 @@ class VerificationRun(ForeignModel):
     state: str
     start: Moment | None
     end: Moment | None
+    sitemap: Annotated[Text, Field(exclude=True)] = ""  # the URI of its asset
     files: Whole | None = None
     urls: Whole | None = None
     errors: Whole = 0

@@ -138,10 +138,11 @@ class _Loaded:
     verified: Pushed
     now: datetime
 
-    def verifications(self, keys: Sequence[TaskKey]) -> list[VerificationRun]:
-        """Return the runs of verification tasks."""
+    def verifications(self, keys: Sequence[TaskKey], asset: str) -> list[VerificationRun]:
+        """Return the runs of verification tasks, of those that are mapped over sitemaps the parts of this one."""
         tasks = [task for key in keys for task in self.checks.get(key, ())]
-        return [VerificationRun.of(task, self.verified.get((*task.key, VERIFIED))) for task in tasks]
+        runs = [VerificationRun.of(task, self.verified.get((*task.key, VERIFIED))) for task in tasks]
+        return [run for run in runs if run.sitemap in ("", asset)]
 
 
 def sitemap_assets(session: Session) -> list[AssetName]:
@@ -267,7 +268,7 @@ def _overview(known: _Known, loaded: _Loaded) -> Overview:
     )
     sections = section_facts(history, age)
     read = [section.read_at for section in sections if section.published and section.read_at is not None]
-    checks = loaded.verifications(known.tasks.verify)
+    checks = loaded.verifications(known.tasks.verify, known.asset.uri)
     last = max(results, key=lambda outcome: outcome.at, default=None)
     snapshot = Snapshot(
         summaries=summaries[-RUNS_IN_LINE:],
