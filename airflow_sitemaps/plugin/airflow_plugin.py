@@ -38,6 +38,7 @@ def bundle_address(app: int) -> str:
 def make_app() -> FastAPI:
     """Return the application that is mounted on the API server."""
     from fastapi import FastAPI
+    from fastapi.exceptions import RequestValidationError
 
     from airflow_sitemaps.plugin import routes, store_routes
     from airflow_sitemaps.plugin.state_reader import StateUnavailableError
@@ -53,6 +54,7 @@ def make_app() -> FastAPI:
     for router in (routes.router, store_routes.router, routes.static_router):
         app.include_router(router)
     app.add_exception_handler(StateUnavailableError, store_routes.unavailable)
+    app.add_exception_handler(RequestValidationError, routes.wrong_request)
     return app
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request, Response, status
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse
 from pydantic import Field
 
@@ -112,6 +114,13 @@ def as_csv(text: str, name: str) -> Response:
     """Return a CSV file as a download."""
     headers = {"Cache-Control": "no-store", "Content-Disposition": f'attachment; filename="{name}"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def wrong_request(_: Request, error: Exception) -> Response:
+    """Return what is wrong with a request, without its values: JSON in UTF-8 cannot hold every text and number of them."""
+    faults: Any = error.errors() if isinstance(error, RequestValidationError) else ()
+    detail = [{name: fault[name] for name in ("type", "loc", "msg")} for fault in faults]
+    return Response(json.dumps({"detail": detail}), media_type="application/json", status_code=422)
 
 
 router = APIRouter(prefix="/api", dependencies=[Depends(may_read_assets)])

@@ -145,6 +145,24 @@ def test_a_body_with_a_nul_is_a_wrong_request(admin: Client, path: str, body: di
     assert admin.post(f"api/{path}", body).status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("actions", r'{"asset": "s3://\ud800", "action": "run"}'),
+        ("actions", r'{"asset": "s3://shop", "action": "full", "sections": ["\ud800"]}'),
+        ("actions", r'{"asset": "s3://shop", "action": "run", "generation": NaN}'),
+        ("actions", r'{"asset": "s3://shop", "action": "run", "\ud800": 1}'),
+        ("archive", r'{"asset": "\ud800", "archived": NaN}'),
+    ],
+)
+def test_a_body_that_no_answer_can_repeat_is_a_wrong_request(admin: Client, path: str, body: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    response = admin.client.post(f"/sitemaps-ui/api/{path}", content=body, headers=headers)
+
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"][0] == "body"
+
+
 def test_a_run_id_with_a_nul_is_a_wrong_request(viewer: Client, session: Session) -> None:
     add_history(session, URI, "shop", 1)
     session.commit()
