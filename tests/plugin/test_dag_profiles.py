@@ -27,7 +27,7 @@ from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.plugin.dag_profiles import asset_tasks, profile_of
 from airflow_sitemaps.plugin.dag_runs import PUBLISHES, RUNS_AT_ONCE, newest_ended, sitemap_tasks
 from airflow_sitemaps.plugin.events import asset_by_uri
-from airflow_sitemaps.plugin.pages.announcements import MAX_RUNS, RETURNED
+from airflow_sitemaps.plugin.pages.announcements import MAX_PARTS, MAX_RUNS, RETURNED
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup
@@ -303,6 +303,24 @@ def test_the_parts_of_a_mapped_announcement_have_their_own_outcomes(
         (0, "1 of 1 requests accepted."),
         (1, "0 of 1 requests accepted."),
     ]
+
+
+def test_a_wide_mapped_announcement_is_read_in_part(admin: Client, session: Session, tmp_path: Path) -> None:
+    sitemap = sitemap_at(tmp_path, "wide")
+    with DAG("wide", schedule=None, max_active_runs=1) as dag:
+        SitemapTaskGroup("sitemap", sitemap)
+        SitemapPingOperator.partial(task_id="ping", sitemap=sitemap).expand(url=["https://a.example"])
+    sync(dag)
+    add_run(session, "wide", Ran(1), NOW)
+    for index in range(MAX_PARTS + 10):
+        state = "failed" if index == MAX_PARTS + 9 else "success"
+        add_task(session, "wide", "run-1", "ping", "SitemapPingOperator", state, NOW, NOW, map_index=index)
+    session.commit()
+
+    rows = admin.get("api/sitemap/announcements", asset=str(sitemap.asset.uri)).json()["rows"]
+
+    assert len(rows) == MAX_PARTS
+    assert [row["map_index"] for row in rows if row["state"] == "failed"] == [MAX_PARTS + 9]
 
 
 def test_a_mapped_task_is_looked_up_with_all_its_parts(session: Session) -> None:

@@ -39,6 +39,8 @@ from airflow_sitemaps.search_engines.searchconsole import Observation
 
 MAX_RUNS: Final = 20
 MAX_FILES: Final = 50
+MAX_PARTS: Final = 100
+"""Number of parts of a mapped task that are read of one run, those that failed first."""
 MAX_OBSERVATIONS: Final = 30
 """Number of newest submissions to Search Console that are read. Each one is an object of the store."""
 MAX_INDEXES: Final = 100
@@ -151,7 +153,7 @@ class Funnel(StrictModel):
 
 
 def announcements(session: Session, tasks: AssetTasks) -> Announcements:
-    """Return every announcement of the newest runs, and the last ones of tasks that ended in none of them, newest first."""
+    """Return announcements of the newest runs, and the last ones of tasks that ended in none of them, newest first."""
     kinds = {(dag_id, task_id): kind for dag_id, task_id, kind in tasks.announce}
     runs = dag_runs.recent_runs(session, {dag_id for dag_id, _ in kinds}, MAX_RUNS)
     pairs = [(run.dag_id, run.run_id) for members in runs.values() for run in members]
@@ -159,6 +161,10 @@ def announcements(session: Session, tasks: AssetTasks) -> Announcements:
     done = [task for task in done if task.state not in ("skipped", "removed", "scheduled")]
     ended = {(task.dag_id, task.task_id) for task in done if task.state in ("success", "failed")}
     done += dag_runs.newest_ended(session, kinds.keys() - ended)
+    parts = defaultdict[tuple[str, str, str], list[TaskState]](list)
+    for task in sorted(done, key=lambda task: task.state != "failed"):
+        parts[task.key[:3]].append(task)
+    done = [task for members in parts.values() for task in members[:MAX_PARTS]]
     pushed = dag_runs.pushed_by(session, done, (RETURNED, FAILED))
     rows = [_row(task, kinds[task.dag_id, task.task_id], pushed) for task in done]
     return Announcements(rows=sorted(rows, key=lambda row: str(row.at or "~"), reverse=True))
