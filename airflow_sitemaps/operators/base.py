@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk import BaseOperator, Context
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
 
 log = logging.getLogger(__name__)
+
+PUSHES: Final = {"do_xcom_push": True}
+"""Goes before the ``default_args`` of a DAG: the tasks and the pages need what tasks return."""
 
 
 def own_name(operator: type) -> str:
@@ -69,7 +72,7 @@ class SitemapOperator(BaseOperator):
     """Whether the task works on what is published. The sitemap's asset is its inlet, by which the pages find it."""
 
     def __init__(self, *, sitemap: Sitemap, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**{**PUSHES, **kwargs})
         if not (self.takes_urls and sitemap is None):
             setting_checks.instance(f"{type(self).__name__}({self.task_id!r})", "sitemap", sitemap, Sitemap)
         self.sitemap = sitemap
@@ -79,7 +82,7 @@ class SitemapOperator(BaseOperator):
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:
         """Return a task to map."""
-        mapped = super().partial(**kwargs)
+        mapped = super().partial(**{**PUSHES, **kwargs})
         mapped.__class__ = _Partial
         return mapped
 

@@ -83,6 +83,16 @@ def test_the_group_has_retries_that_a_dag_a_group_or_a_task_may_replace() -> Non
     assert settings(own, "outer.inner") == [(2, timedelta(minutes=5))] * 3
 
 
+def test_tasks_push_what_the_next_ones_need_in_a_dag_whose_other_tasks_push_nothing() -> None:
+    with a_dag(default_args={"do_xcom_push": False}) as dag:
+        SitemapTaskGroup("sitemap", a_sitemap())
+        SitemapPlanOperator(task_id="own", sitemap=a_sitemap(), do_xcom_push=False)
+
+    pushes = {task.task_id: getattr(task, "do_xcom_push", None) for task in dag.tasks if not task.is_mapped}
+    assert pushes == {"sitemap.plan": True, "sitemap.publish": True, "own": False}
+    assert dag.get_task("sitemap.write").partial_kwargs["do_xcom_push"] is True
+
+
 def test_the_group_passes_on_pool_and_arguments() -> None:
     with a_dag() as dag:
         SitemapTaskGroup(
