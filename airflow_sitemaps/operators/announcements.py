@@ -140,7 +140,8 @@ class IndexNowOperator(AnnouncingOperator):
         if published is None:
             if not isinstance(self.urls, Sequence) or isinstance(self.urls, str):
                 raise ConfigurationError(f"IndexNowOperator({self.task_id!r}): urls={self.urls!r}; give a list of URLs")
-            urls = [str(url) for url in self.urls[:]]  # a slice reads mapped results at once
+            # A slice reads mapped results at once; each may be a list.
+            urls = [str(url) for part in self.urls[:] for url in (part if isinstance(part, list) else [part])]
             if key_reader is not None:
                 indexnow.require_key_files(site, urls, key_reader)
             return asdict(site.submit(urls, self.http))

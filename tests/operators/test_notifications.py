@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, task
 
 from airflow_sitemaps import (
     IndexNowOperator,
@@ -104,6 +104,20 @@ def test_indexnow_is_told_the_urls_given_and_a_refusal_is_not_retried(server: Si
         failed = run(dag)
         assert states(failed) == {"tell": "failed"}
         assert [ti.try_number for ti in failed.get_task_instances()] == [tries]
+
+
+@pytest.mark.usefixtures("key")
+def test_indexnow_takes_the_lists_of_a_mapped_task(server: Site) -> None:
+    with DAG("indexnow_lists", schedule=None) as dag:
+
+        @task
+        def changed(part: int) -> list[str]:
+            return [f"{URL}{part}/a", f"{URL}{part}/b"]
+
+        IndexNowOperator(task_id="tell", urls=changed.expand(part=[1, 2]), http=LOOPBACK, check_key=False, retries=0)
+
+    assert xcom(run(dag), "tell", "return_value")["urls"] == 4
+    assert json.loads(server.asked[0][3])["urlList"] == [f"{URL}{part}/{name}" for part in (1, 2) for name in "ab"]
 
 
 def test_indexnow_asks_for_the_key_file_before_it_sends(server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
