@@ -154,14 +154,14 @@ class SitemapOperator(BaseOperator):
             with permanent_failures(context):
                 self._emit_sections(context, report)
 
-        ti, config, group = context["ti"], self.sitemap.store, self.task_group
+        ti, config = context["ti"], self.sitemap.store
         context["outlet_events"][self.sitemap.asset].extra = assets.event_extra(
             report,
             store=assets.store_facts(config, config.open()),
             settings=assets.section_settings(with_published_members(self.sitemap)),
             dag_id=ti.dag_id,
             run_id=ti.run_id,
-            group_id=(group.group_id if group is not None else None) or "",
+            group_id=ti.task_id.rpartition(".")[0],  # as the pages see it; a group may have no prefix
             task_id=ti.task_id,
         )
         return reference(report)

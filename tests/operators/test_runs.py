@@ -238,6 +238,14 @@ def test_the_asset_event_tells_report_store_and_origin(sitemap: Sitemap, tmp_pat
     assert len(json.dumps(event)) <= EXTRA_LIMIT
 
 
+def test_the_event_of_a_group_without_a_prefix_is_that_of_its_tasks(sitemap: Sitemap) -> None:
+    """The page of a run finds the report of a task by the group in the task's ID."""
+    run(dag_of(sitemap, "unprefixed", prefix_group_id=False))
+
+    (event,) = events("unprefixed")
+    assert (event["group_id"], event["task_id"]) == ("", "publish")
+
+
 def test_a_dry_run_explains_and_writes_nothing(
     sitemap: Sitemap, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
