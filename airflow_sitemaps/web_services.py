@@ -239,6 +239,10 @@ def retry_after(value: str, now: datetime | None = None) -> float | None:
     return max(0.0, (at - (now or datetime.now(timezone.utc))).total_seconds())
 
 
+DATABASES: Final = "clickhouse databricks duckdb gcpbigquery mssql mysql oracle postgres presto redshift snowflake sqlite trino vertica"
+"""Types of connections whose password goes to no web service: ``default_args`` of a DAG may name one as ``conn_id``."""
+
+
 def password(conn_id: str, what: str) -> str:
     """Return the password of an Airflow connection. ``what`` it is, is for messages: ``the IndexNow key``.
 
@@ -251,6 +255,11 @@ def password(conn_id: str, what: str) -> str:
 def password_and_extra(conn_id: str, what: str) -> tuple[str, dict[str, Any]]:
     """Return the password and the extra of an Airflow connection. Raise the same errors as ``password``."""
     connection = _connection(conn_id, what)
+    if connection.conn_type in DATABASES.split():
+        raise ConfigurationError(
+            f"connection {conn_id!r} has the type {connection.conn_type!r}: its password is not {what}, and is not sent. Give the "
+            "task a conn_id= of its own; that of the DAG's default_args is for its database"
+        )
     secret = str(connection.password or "").strip()  # a secrets backend may add a line end
     if not secret:
         raise ConfigurationError(f"connection {conn_id!r} has no password. Set {what} as its password")

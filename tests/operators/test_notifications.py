@@ -207,6 +207,25 @@ def test_a_ping_names_each_index_and_carries_the_connections_token(
     assert {headers["authorization"] for _, _, headers, _ in server.asked} == {"Bearer t0ken-t0ken"}
 
 
+def test_the_password_of_the_database_of_default_args_goes_to_no_service(
+    sitemap: Sitemap, server: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow gives a ``conn_id`` of ``default_args``, as tasks of SQL have it, to every task that takes one."""
+    monkeypatch.setenv("AIRFLOW_CONN_WAREHOUSE", "postgresql://reader:the-secret-of-rows@db.example/shop")
+    with DAG("leak", schedule=None, max_active_runs=1, default_args={"retries": 0, "conn_id": "warehouse"}) as dag:
+        group = SitemapTaskGroup("sitemap", sitemap)
+        group >> [
+            SitemapPingOperator(task_id="ping", sitemap=sitemap, url=f"{server.base}/?{{sitemap}}", http=LOOPBACK),
+            IndexNowOperator(task_id="tell", urls=[f"{server.base}/p/1"], http=LOOPBACK),
+        ]
+
+    done = run(dag)
+
+    assert (states(done)["ping"], states(done)["tell"], server.asked) == ("failed", "failed", [])
+    said = "connection 'warehouse' has the type 'postgres': its password is not the token, and is not sent"
+    assert said in xcom(done, "ping", "sitemap_failed")["message"]
+
+
 @pytest.mark.parametrize("url", ["https://www.google.com/ping?sitemap={sitemap}", "https://a.example/"])
 def test_a_dead_ping_fails_for_good_and_so_does_nothing_published(sitemap: Sitemap, url: str) -> None:
     url += "{{ '' }}"  # without a template it is refused when the task is made
