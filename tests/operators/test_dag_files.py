@@ -199,6 +199,16 @@ def test_a_size_of_batches_that_no_plan_can_use_is_refused(size: Any) -> None:
         SitemapTaskGroup("sitemap", a_sitemap(), batch_size=size)
 
 
+@pytest.mark.parametrize("value", [1.5, True, None, "1.5", [1]])
+def test_a_number_that_is_not_whole_is_no_generation(value: Any) -> None:
+    with a_dag():
+        rollback = SitemapRollbackOperator(task_id="back", sitemap=a_sitemap(), generation=7)
+
+    assert [rollback.whole_number("generation", number) for number in (7, 7.0, " 7 ")] == [7] * 3
+    with pytest.raises(ConfigurationError, match=r"generation=.*; give a whole number"):
+        rollback.whole_number("generation", value)
+
+
 def test_a_group_refuses_arguments_of_other_types() -> None:
     sections: Any = [Section("products", MemorySourceConfig([]))]
     with a_dag(), pytest.raises(ConfigurationError, match=r"SitemapTaskGroup\('s'\): sitemap=\[.*; give a Sitemap"):
