@@ -45,7 +45,7 @@ class _Partial(OperatorPartial):
 
     __slots__ = ()
 
-    def _expand(self, expand_input: Any, *, strict: bool) -> Any:
+    def _expand(self, expand_input: Any, **options: Any) -> Any:
         over, inlets = expand_input.value, self.kwargs.get("inlets") or []  # of default_args too
         rows = [over] if isinstance(over, Mapping) else over if isinstance(over, (list, tuple)) else []
         given = [row.get("sitemap") for row in (self.kwargs, *rows) if isinstance(row, Mapping)]
@@ -55,7 +55,7 @@ class _Partial(OperatorPartial):
             if follows and isinstance(sitemap, Sitemap) and sitemap.asset not in inlets:
                 inlets.append(sitemap.asset)
         self.kwargs.update({"inlets": inlets} if inlets else {})
-        mapped = super()._expand(expand_input, strict=strict)
+        mapped = super()._expand(expand_input, **options)
         mapped.task_type = own_name(self.operator_class)
         return mapped
 
