@@ -201,7 +201,7 @@ class Source(Protocol):
         Args:
             ranges: Disjoint ranges in key order.
             since: Earliest lastmod.
-            most: Most rows: the newest, or if the database needs several statements, the newest of some ranges.
+            most: Most rows: the newest.
         """
         return ()
 

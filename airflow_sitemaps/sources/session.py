@@ -127,13 +127,14 @@ class SqlSession:
         outputs = context.outputs(objects=True)
         with self.transaction("reading changed rows", reads=True) as connection, dialect.reading(connection):
             for part in boundaries.parts(context, ranges, 1):
-                if most <= 0:
-                    break
                 statement, columns = boundaries.newest_rows(context, part, outputs, since, most)
                 for raw in batches_of(dialect.rows(connection, statement), columns):
                     rows = context.batch(raw, pa.array(part.places, pa.int32()))
                     batches.append(rows.filter(pc.greater_equal(rows["range"], 0)))  # without the gaps
-                    most -= raw.num_rows
+                if sum(batch.num_rows for batch in batches) > most:  # each statement has returned its own newest
+                    table = pa.Table.from_batches(batches)
+                    newest = pc.select_k_unstable(table, most, [("lastmod", "descending")])
+                    batches = table.take(newest).combine_chunks().to_batches()
         return batches
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:

@@ -9,6 +9,7 @@ import pytest
 from airflow_sitemaps import ChangeLog
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.ranges import KeyRange, cut
+from airflow_sitemaps.sources.queries import boundaries
 from tests.support.databases import NAMES
 from tests.support.source_sessions import BACKENDS, EPOCH, ROWS, create, live, session, world
 
@@ -62,6 +63,19 @@ def test_the_newest_rows_of_ranges_are_those_that_a_build_reads(backend):
             few = listed(found.source.newest(some, since, 3))
             assert {*few} <= {*newer}
             assert {row[3] for row in few} >= {*dated[:3]}
+
+
+@pytest.mark.parametrize("backend", ["postgresql-adbc", "duckdb-arrow", "mariadb"])
+def test_the_newest_rows_of_several_statements_are_the_newest_of_all(backend, monkeypatch):
+    with world(backend, "text") as found:
+        dialect = type(found.source.context.dialect)
+        monkeypatch.setattr(dialect, "max_case", 3)
+        ranges = cut(KeyRange(None, None), found.source.boundaries(KeyRange(None, None), 10))
+        assert len([*boundaries.parts(found.source.context, ranges, 1)]) > 2
+        for some in (ranges, ranges[::2]):
+            dated = sorted((row[3] for row in listed(found.source.read(some)) if row[3] is not None), reverse=True)
+            newest = listed(found.source.newest(some, EPOCH.replace(tzinfo=timezone.utc), 7))
+            assert sorted((row[3] for row in newest), reverse=True) == dated[:7]
 
 
 @pytest.mark.parametrize("name", NAMES)
