@@ -40,6 +40,7 @@ KEYS = {
     "composite": (TWO_KEYS, [(n // 3, f"it's:{n % 3}%") for n in range(320)]),
 }
 
+WEDNESDAY = datetime(2026, 1, 14, tzinfo=timezone.utc)
 TYPE_NAMES = {Kind.INTEGER: "bigint", Kind.TEXT: "text", Kind.ZONED: "timestamp with time zone"}
 
 
@@ -138,6 +139,10 @@ def test_every_statement_is_of_its_dialect(name: str, key: str) -> None:
     for objects in (True, False):
         for part in spans(ranges)[0].split(context.dialect):
             statement, _outputs = rows_statement(context, part, context.outputs(objects=objects))
+            recorder.execute(*statement)
+    for some in (ranges, ranges[::2]):
+        for part in boundaries.parts(context, some, 1):
+            statement, _outputs = boundaries.newest_rows(context, part, context.outputs(objects=True), WEDNESDAY, 9)
             recorder.execute(*statement)
     assert len(recorder.asked) > 5
     for statement, values in recorder.asked:
