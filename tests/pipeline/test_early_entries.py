@@ -184,6 +184,61 @@ def test_a_feed_has_the_texts_of_rows_that_are_listed_early() -> None:
     change(world, 30, title="Later")
     world.build()
     assert feed(world).index("<title>Later</title>") < feed(world).index("<title>Now &amp; new</title>")
+    assert waiting(world) == 0  # titles are urgent
+    world.clock.advance(HOUR)
+    change(world, 17)
+    world.build()
+    assert waiting(world) == 1
+    assert "<title>Title 34</title>" in feed(world)
+
+
+def test_the_row_as_it_was_read_last_is_listed_if_its_date_stays() -> None:
+    world = world_of()
+    world.build()
+    world.clock.advance(HOUR)
+    at = world.clock.now()
+    world.rows[10:10] = [row(19, lastmod=at)]  # so its shard is written, and lists it with this date
+    change(world, 30)  # and this one waits
+    world.build()
+    assert recent(world).keys() == {f"{BASE}p/19", f"{BASE}p/58"}
+    for priority in (0.3, 0.4):
+        world.clock.advance(timedelta(minutes=1))
+        world.rows[10]["priority"] = world.rows[30]["priority"] = priority
+        world.build()
+        assert [url.findtext("{*}priority") for url in urlset(world, RECENT)] == [str(priority)] * 2
+
+
+def test_an_entry_is_listed_as_its_shard_will_list_it() -> None:
+    world = world_of()
+    world.source_settings = {"images": "images"}
+    for each in world.rows:
+        each |= {"loc": f"{each['loc']}?a=1&b=<2>", "images": [{"loc": f"{BASE}x.png?a&b"}]}
+    world.build()
+    world.clock.advance(HOUR)
+    change(world, 7)
+    world.build()
+    assert waiting(world) == 1
+    (early,) = urlset(world, RECENT)
+    world.build(full=True)
+    assert waiting(world) == 0
+    (late,) = urlset(world, RECENT)
+    assert etree.tostring(early) == etree.tostring(late)
+    assert early[0].text == f"{BASE}p/14?a=1&b=%3C2%3E"
+
+
+def test_an_entry_stays_if_the_range_of_its_shard_begins_earlier() -> None:
+    world = world_of(policy=replace(WAITS, rewrite_after=30 * DAY))
+    world.build()
+    world.clock.advance(HOUR)
+    loc = change(world, 7)
+    world.build()
+    del world.rows[:5]
+    for _ in range(25):  # the survey of each range comes in its turn
+        world.clock.advance(timedelta(minutes=20))
+        world.build()
+        assert recent(world).keys() == {loc}
+    assert [shard.range.lower for shard in manifest_of(world).sections["pages"].shards][:2] == [None, (20,)]
+    assert waiting(world) == 1
 
 
 def test_the_newest_entries_are_listed_if_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
