@@ -109,19 +109,16 @@ def early_entries(objects: ObjectStore, section: SectionManifest) -> tuple[Early
     """Return the entries of a section's shards that wait; none, with a line in the log, if the record is lost."""
     if section.early is None:
         return ()
-    key = section.early.body
-    stored = objects.get(key)
+    url, stored = objects.url(section.early.body), objects.get(section.early.body)
     try:
         if stored is not None:
-            entries = codec.decode_early(stored.body, objects.url(key)).entries
+            entries = codec.decode_early(stored.body, url).entries
             waiting = {shard.range.lower for shard in section.shards if shard.dirty_since is not None}
             return tuple(entry for entry in entries if entry.lower in waiting)
-        problem = "it is missing"
+        problem = f"{url} is missing. They are listed when their shards are written."
     except ManifestError as error:
         problem = str(error)
-    log.warning(
-        "section %s: the entries that are listed early, %s, cannot be used: %s", section.name, objects.url(key), problem
-    )
+    log.warning("section %s: the entries that are listed early: %s", section.name, problem)
     return ()
 
 
