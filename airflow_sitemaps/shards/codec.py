@@ -174,7 +174,7 @@ def decode_gone(data: bytes, where: str = "the record of gone URLs") -> GoneUrls
 
 def decode_early(data: bytes, where: str) -> EarlyEntries:
     """Decode the entries that a section lists early."""
-    return decode(_EARLY, data, where, "They are listed when their shards are written.")
+    return decode(_EARLY, data, where)
 
 
 def _misfit(plan: Plan) -> str | None:

@@ -16,8 +16,10 @@ from airflow_sitemaps import ListSource, Section, ShardPolicy
 from airflow_sitemaps.pipeline import build, rollback, stages
 from airflow_sitemaps.pipeline.publish import early_entries
 from airflow_sitemaps.protocol import gzip
+from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.layout import RECENT
 from airflow_sitemaps.shards.manifest import EarlyRecord
+from airflow_sitemaps.shards.ranges import EarlyEntries, EarlyEntry
 from tests.ledger.parts import manifest_of
 from tests.support.environment import BASE, World, row
 
@@ -269,7 +271,7 @@ def test_a_page_of_a_list_is_listed_early_whatever_the_form_of_its_date(date: st
     assert list(recent(world)) == [f"{BASE}p/1"]
 
 
-@pytest.mark.parametrize("damage", ["lost", "damaged"])
+@pytest.mark.parametrize("damage", ["lost", "damaged", "forged"])
 def test_a_lost_record_is_said_and_the_entries_come_with_their_shards(
     damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -280,17 +282,19 @@ def test_a_lost_record_is_said_and_the_entries_come_with_their_shards(
     world.clock.advance(HOUR)
     world.build()
     key = record(world).body
+    stored = world.config.state.objects
+    element = f"<url><loc>{BASE}x</loc><lastmod>2026-01-15T13:00:00Z</lastmod></url>\n"
+    forged = EarlyEntries(entries=(EarlyEntry(lower=(10,), element=element),))
     if damage == "lost":
-        world.config.state.delete(key)
+        del stored[key]
     else:
-        world.config.state.objects[key] = replace(world.config.state.objects[key], body=b"no record")
+        stored[key] = replace(stored[key], body=b"no record" if damage == "damaged" else codec.encode(forged))
     world.clock.advance(HOUR)
     other = change(world, 20)
     with caplog.at_level(logging.WARNING):
         world.build()
     (said,) = {message for message in caplog.messages if key in message}
-    assert said.startswith(f"section pages: the entries that are listed early: {world.config.state.url(key)} ")
-    assert said.endswith("They are listed when their shards are written.")
+    assert said.endswith("missing or damaged. They are listed when their shards are written")
     assert recent(world).keys() == {other}
     world.clock.advance(DAY)
     world.build()

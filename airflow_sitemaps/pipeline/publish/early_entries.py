@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from airflow_sitemaps.errors import ManifestError
 from airflow_sitemaps.pipeline.request import SectionContext, row_context_of
 from airflow_sitemaps.pipeline.state.repository import GZIP, put_verified, run_directory
 from airflow_sitemaps.ports import Create, ObjectStore
@@ -96,7 +95,7 @@ def next_early(
     if not newest:
         return None
     body = codec.encode(EarlyEntries(entries=tuple(listed[one] for one in newest)))
-    checksum = sha256(body).hexdigest()[:16]
+    checksum = _checksum(body)
     if before.early is not None and before.early.checksum == checksum:
         return before.early
     key = f"{run_directory(context.run)}bodies/{context.clock.token()}.json.gz"
@@ -110,16 +109,16 @@ def early_entries(objects: ObjectStore, section: SectionManifest) -> tuple[Early
     if section.early is None:
         return ()
     url, stored = objects.url(section.early.body), objects.get(section.early.body)
-    try:
-        if stored is not None:
-            entries = codec.decode_early(stored.body, url).entries
-            waiting = {shard.range.lower for shard in section.shards if shard.dirty_since is not None}
-            return tuple(entry for entry in entries if entry.lower in waiting)
-        problem = f"{url} is missing. They are listed when their shards are written."
-    except ManifestError as error:
-        problem = str(error)
-    log.warning("section %s: the entries that are listed early: %s", section.name, problem)
-    return ()
+    if stored is None or _checksum(stored.body) != section.early.checksum:
+        what = "that are listed early, is missing or damaged. They are listed when their shards are written"
+        log.warning("section %s: %s, the record of entries %s", section.name, url, what)
+        return ()
+    waiting = {shard.range.lower for shard in section.shards if shard.dirty_since is not None}
+    return tuple(entry for entry in codec.decode_early(stored.body, url).entries if entry.lower in waiting)
+
+
+def _checksum(body: bytes) -> str:
+    return sha256(body).hexdigest()[:16]
 
 
 def picked(section: str, entry: EarlyEntry, since: datetime) -> Iterator[feeds.RecentEntry]:
