@@ -301,6 +301,19 @@ def test_a_lost_record_is_said_and_the_entries_come_with_their_shards(
     assert recent(world).keys() == {loc, other}
 
 
+def test_a_lost_record_of_rows_that_are_read_once_more_is_stored_again() -> None:
+    world = world_of()
+    world.build()
+    world.clock.advance(HOUR)
+    loc = change(world, 7)
+    world.build()
+    world.config.state.delete(record(world).body)
+    world.clock.advance(timedelta(minutes=1))
+    world.build()
+    assert recent(world).keys() == {loc}
+    assert record(world).body in world.config.state.objects
+
+
 def test_a_dry_run_stores_nothing() -> None:
     world = world_of()
     world.build()

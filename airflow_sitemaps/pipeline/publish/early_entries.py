@@ -74,7 +74,7 @@ def next_early(
 ) -> EarlyRecord | None:
     """Store the entries of ranges that wait, ``changed`` ones and earlier ones; return the record of them, or None.
 
-    A dry run stores nothing. If the entries are those of the record before, it stays.
+    A dry run stores nothing. If the entries are those of the record before, and it is not lost, it stays.
     """
     before, objects = context.before, context.store.state
     if before is None:
@@ -86,7 +86,8 @@ def next_early(
     ]
     lowers = dict(waiting)
     since, listed = context.now - context.sitemap.recent_window, dict[feeds.RecentEntry, EarlyEntry]()
-    for entry in (*changed, *early_entries(objects, before)):
+    earlier = early_entries(objects, before)
+    for entry in (*changed, *earlier):
         if entry.lower in lowers:
             here = replace(entry, lower=lowers[entry.lower])
             for one in picked(before.name, here, since):
@@ -96,7 +97,7 @@ def next_early(
         return None
     body = codec.encode(EarlyEntries(entries=tuple(listed[one] for one in newest)))
     checksum = _checksum(body)
-    if before.early is not None and before.early.checksum == checksum:
+    if earlier and before.early is not None and before.early.checksum == checksum:
         return before.early
     key = f"{run_directory(context.run)}bodies/{context.clock.token()}.json.gz"
     if not context.request.dry_run:
