@@ -413,7 +413,10 @@ def test_a_record_is_kept_while_a_generation_needs_it_and_then_swept() -> None:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(("date", "date", "date", "priority", "add", "remove", "wait", "full")), st.integers(0, 10**6)
+        st.sampled_from(
+            ("date", "date", "date", "priority", "add", "append", "remove", "wait", "full", "back", "digest")
+        ),
+        st.integers(0, 10**6),
     ),
     max_size=30,
 )
@@ -437,6 +440,18 @@ def test_after_every_run_each_recent_row_is_listed_with_its_date_and_no_url_with
             if all(each["id"] != number for each in world.rows):
                 world.rows.append(new)
                 world.rows.sort(key=lambda each: each["id"])
+        elif step == "append":
+            last = world.rows[-1]["id"]
+            world.rows += [row(last + 1 + more, lastmod=world.clock.now()) for more in range(number % 4)]
+            change(world, place)
+        elif step == "back" and manifest_of(world).generation > 1:
+            change(world, place)
+            rollback(world.sitemap(), manifest_of(world).generation - 1, clock=world.clock)
+        elif step == "digest":
+            change(world, place)
+            world.settings["change_detection"] = "digest"
+            world.build()
+            world.settings["change_detection"] = "watermark"
         elif step == "remove":
             if len(world.rows) > 2:
                 del world.rows[place]
