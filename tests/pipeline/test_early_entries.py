@@ -14,6 +14,7 @@ from lxml import etree
 
 from airflow_sitemaps import ListSource, Section, ShardPolicy
 from airflow_sitemaps.pipeline import build, rollback, stages
+from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.publish import early_entries
 from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.shards import codec
@@ -329,10 +330,13 @@ def test_a_dry_run_says_that_a_change_of_a_shard_that_waits_is_to_be_published()
     """So the sensor starts a run for it, although the shard waits already."""
     world = world_of()
     world.build()
-    for number in (7, 8):
+    for count, number in enumerate((7, 8), start=1):
         world.clock.advance(HOUR)
         change(world, number)
-        assert stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock).plan.changes
+        planned = stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock).plan
+        assert planned.changes
+        (line,) = (line for line in explain(planned) if "recent entries" in line)
+        assert line.startswith(f"  recent entries list {count} URL")
         world.build()
         assert not stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock).plan.changes
 

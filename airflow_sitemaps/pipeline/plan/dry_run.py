@@ -67,6 +67,8 @@ def _section(section: SectionPlan) -> list[str]:
         lines.append(
             f"  rows with a NULL key, which are left out (rule key-null): {section.null_keys:,}, such as {samples}"
         )
+    if section.early is not None:
+        lines.append(f"  recent entries list {counted(section.early.urls, 'URL')} before their shards do")
     lines.extend(f"  drift: {sentence}" for sentence in section.drift)
     busy = [t for t in section.actions if t.kind not in (Action.KEEP, Action.EMPTY)]
     lines.extend(f"  {t.kind.value} {t.range}: {counted(t.digest.rows, 'row')}; {t.reason}" for t in busy[:SHOWN])
