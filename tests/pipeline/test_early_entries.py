@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from airflow_sitemaps import ListSource, Section, ShardPolicy
+from airflow_sitemaps import ListSource, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build, rollback, stages
 from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.publish import early_entries
-from airflow_sitemaps.protocol import gzip
+from airflow_sitemaps.protocol import CURRENT, feeds, gzip
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.layout import RECENT
 from airflow_sitemaps.shards.manifest import EarlyRecord
@@ -254,6 +254,32 @@ def test_the_newest_entries_are_listed_if_there_are_too_many(monkeypatch: pytest
         locs.append(change(world, number))
     world.build()
     assert list(recent(world)) == locs[:-4:-1]
+
+
+def test_the_entries_of_one_section_at_a_time_are_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside the newest of the sections before it, as many as a file holds."""
+    world, sizes = world_of(), []
+    real = feeds.newest
+    monkeypatch.setattr(Sitemap, "index_limits", replace(CURRENT, max_urls=3))
+
+    def newest(entries: Any, limits: Any, most: int) -> Any:
+        every = list(entries)
+        sizes.append(len(every))
+        return real(every, limits, most)
+
+    def build_all() -> None:
+        pages = world.sitemap()
+        names = [replace(pages.sections[0], name=f"pages{number}") for number in range(6)]
+        build(replace(pages, sections=names), clock=world.clock)
+
+    build_all()
+    for number in range(10, 20):
+        world.clock.advance(timedelta(minutes=1))
+        loc = change(world, number)
+    monkeypatch.setattr(feeds, "newest", newest)
+    build_all()
+    assert max(sizes) == 10  # all of a plan; in a commit, 3 of a section and 3 of those before it
+    assert next(iter(recent(world))) == loc
 
 
 @pytest.mark.parametrize("date", ["2026-01-15", "2026-01-14", "2026-01-15T02:00:00-11:00"])

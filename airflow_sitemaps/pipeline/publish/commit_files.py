@@ -245,10 +245,12 @@ def _with_extras(
     early: list[tuple[str, EarlyEntry]] = []
     if sitemap.recent is not None or sitemap.feeds:
         since = new.committed_at - window
-        early = [(name, e) for name, own in new.sections.items() for e in early_entries(opened.store.state, own)]
-        changed = (one for name, entry in early for one in picked(name, entry, since))
-        recent = chain(changed, _recent(opened.store, new, since))
-        entries = feeds.newest(recent, sitemap.index_limits, sitemap.index_limits.max_urls)
+        newest = partial(feeds.newest, limits=sitemap.index_limits, most=sitemap.index_limits.max_urls)
+        for name, own in new.sections.items():  # the entries of one section at a time are in memory
+            listed = early_entries(opened.store.state, own)
+            early += [(name, entry) for entry in listed if entry.text is not None]
+            entries = newest([*entries, *(one for entry in listed for one in picked(name, entry, since))])
+        entries = newest(chain(entries, _recent(opened.store, new, since)))
     contents = _contents(sitemap, entries, _texts(opened, old, receipts, early, entries))
     files = tuple(file(name, content, listed=name == RECENT) for name, content in contents)
     if names := ", ".join(each.name for each in files if each.name != markup.STYLESHEET_NAME):
@@ -298,7 +300,7 @@ def _texts(
     shards = {html.unescape(entry.loc.decode()): (entry.section, entry.lower) for entry in entries}
     for receipt in receipts:
         texts.update((t.loc, t) for t in receipt.feed_texts if shards.get(t.loc) == (receipt.section, t.lower))
-    own = ((name, entry.lower, entry.text) for name, entry in early if entry.text is not None)
+    own = ((name, entry.lower, entry.text) for name, entry in early if entry.text)
     texts.update((text.loc, text) for name, lower, text in own if shards.get(text.loc) == (name, lower))
     return texts
 
