@@ -110,6 +110,10 @@ def test_settings_that_cannot_be_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match=r"state_dir=.* must be a folder of this machine"):
             LocalStore(tmp_path, base_url=BASE, state_dir=wrong)  # type: ignore[arg-type]
     LocalStore(tmp_path / "maps", base_url=BASE, state_dir=tmp_path / "maps/../state")
+    for folder in ("s3", "az", "file", "a:b", "C:\\maps", "./s3:maps", os.fsdecode(b"caf\xe9")):
+        LocalStore(folder, base_url=BASE, state_dir=f"state-{folder}")
+        LocalStore(f"maps-{folder}", base_url=BASE, state_dir=folder)
+        assert open_area(folder, None).url("") == str(Path(folder).absolute())
 
 
 def test_a_relative_path_is_taken_from_where_it_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,8 +168,10 @@ class LocalStore(StoreSettings):
 
 def _may_be_folder(path: object) -> bool:
     text = str(path) if isinstance(path, (str, os.PathLike)) else ""
-    is_address = "://" in text or text.partition(":")[0] in ("az", "file", "gs", "http", "https", "s3")
-    return bool(text) and not is_address and "\0" not in text and text.encode(errors="replace").decode() == text
+    is_address = "://" in text or text.startswith(("az:", "file:", "gs:", "http:", "https:", "s3:"))
+    with suppress(UnicodeError):  # a name that is not in UTF-8 is one all the same
+        return b"\0" not in os.fsencode(text) and bool(text) and not is_address
+    return False
 
 
 def open_area(url: str, conn_id: str | None) -> ObjectStore:
