@@ -127,7 +127,7 @@ def _verified(arguments: argparse.Namespace) -> Verification:
         raise TargetError(
             f"--public {arguments.public!r}: give the whole address, such as https://www.example.com/sitemap.xml"
         )
-    exists = os.path.exists(target.removeprefix("file://"))  # noqa: PTH110 - False for a name that cannot be looked up
+    exists = os.path.exists(Path(target.removeprefix("file://")))  # noqa: PTH110 - False for a name that cannot be looked up
     is_address = "://" in target.removeprefix("file://")
     is_dag = not is_address and not exists and "/" not in target and not target.endswith(SITEMAP_SUFFIXES)
     is_ours = (".py:" in target and not is_address) or is_dag
@@ -185,10 +185,10 @@ def robots(arguments: argparse.Namespace) -> Answer:
 
 def _replace_file(path: Path, body: bytes) -> None:
     """Replace a file at once, so that a full disk leaves it whole. Write in place where its folder does not permit it."""
-    path = path.resolve()
     if path.exists() and not path.is_file():  # a pipe or a device takes the text, and a folder refuses it
         path.write_bytes(body)
         return
+    path = path.resolve()  # not of /dev/stdout, whose pipe has no name
     try:
         with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
             new = Path(folder, path.name)

@@ -341,7 +341,7 @@ def test_a_full_disk_leaves_robots_txt_whole(shop: Shop, tmp_path: Path, monkeyp
 
 
 def test_a_pipe_gets_the_lines_and_stays_one(tmp_path: Path) -> None:
-    """A device such as /dev/stdout does, too."""
+    """So does that of /dev/stdout, which has no name."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
@@ -349,6 +349,11 @@ def test_a_pipe_gets_the_lines_and_stays_one(tmp_path: Path) -> None:
     assert pipe.is_fifo()
     assert os.read(reader, 99) == b"Sitemap: ..."
     os.close(reader)
+    reader, writer = os.pipe()
+    _replace_file(Path(f"/dev/fd/{writer}"), b"Sitemap: ...")
+    assert os.read(reader, 99) == b"Sitemap: ..."
+    os.close(reader)
+    os.close(writer)
 
 
 def test_a_name_that_no_file_can_have_is_no_file(shop: Shop) -> None:
