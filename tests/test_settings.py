@@ -72,8 +72,8 @@ def test_a_must_list_may_name_a_host_that_a_section_lists() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"recent": timedelta(days=1)}, {"feeds": ("atom",)}])
-def test_a_feed_needs_a_section_with_dates(settings: dict[str, Any]) -> None:
-    """Without one it stays empty in every run."""
+def test_a_feed_needs_a_section_with_dates(settings: dict[str, Any], tmp_path: Path) -> None:
+    """Without one it stays empty in every run. The next text of a file may have dates."""
     plain = Section("pages", MemorySourceConfig([]))
     text = Section("text", MemorySourceConfig([], lastmod="updated_at"), format="text")
     with pytest.raises(
@@ -82,6 +82,8 @@ def test_a_feed_needs_a_section_with_dates(settings: dict[str, Any]) -> None:
         sitemap(plain, text, Section("list", ListSource(["/", {"loc": "/about", "lastmod": ""}])), **settings)
     sitemap(plain, "posts", **settings)
     sitemap(plain, Section("list", ListSource([{"loc": "/", "lastmod": "2026-01-02"}])), **settings)
+    (tmp_path / "news.csv").write_text("loc,lastmod\n/,\n")
+    sitemap(plain, Section("list", ListSource(file=str(tmp_path / "news.csv"))), **settings)
 
 
 def test_an_address_that_no_file_can_list_names_its_section() -> None:

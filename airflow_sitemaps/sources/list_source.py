@@ -84,8 +84,8 @@ class ListSource(SourceConfig):
 
     @property
     def is_dated(self) -> bool:
-        """Whether any entry has a date."""
-        return any(entry.lastmod for entry in self.entries)
+        """Whether an entry has a date, or may have one without a change of the DAG: its file is edited elsewhere."""
+        return self.file is not None or any(entry.lastmod for entry in self.entries)
 
     @contextmanager
     def open(self, *, section: str) -> Iterator[ListSession]:
