@@ -83,6 +83,8 @@ class SitemapOperator(BaseOperator):
     def partial(cls, **kwargs: Any) -> Any:
         """Return a task to map."""
         mapped = super().partial(**{**PUSHES, **kwargs})
+        if "do_xcom_push" not in kwargs:  # each part has it anyhow, and expand() may name it
+            mapped.kwargs.pop("do_xcom_push", None)
         mapped.__class__ = _Partial
         return mapped
 

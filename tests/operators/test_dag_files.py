@@ -87,10 +87,15 @@ def test_tasks_push_what_the_next_ones_need_in_a_dag_whose_other_tasks_push_noth
     with a_dag(default_args={"do_xcom_push": False}) as dag:
         SitemapTaskGroup("sitemap", a_sitemap())
         SitemapPlanOperator(task_id="own", sitemap=a_sitemap(), do_xcom_push=False)
+        mapped = SitemapVerifyOperator.partial(task_id="each").expand(sitemap=[a_sitemap()], do_xcom_push=[False])
+        given = SitemapVerifyOperator.partial(task_id="given", do_xcom_push=False).expand(sitemap=[a_sitemap()])
 
     pushes = {task.task_id: getattr(task, "do_xcom_push", None) for task in dag.tasks if not task.is_mapped}
     assert pushes == {"sitemap.plan": True, "sitemap.publish": True, "own": False}
-    assert dag.get_task("sitemap.write").partial_kwargs["do_xcom_push"] is True
+    parts = [dag.get_task("sitemap.write").unmap({"batch": []})]
+    parts += [task.unmap({"sitemap": a_sitemap()}) for task in (mapped, given)]
+    assert [part.do_xcom_push for part in parts] == [True, True, False]
+    assert mapped.unmap({"sitemap": a_sitemap(), "do_xcom_push": False}).do_xcom_push is False
 
 
 def test_the_group_passes_on_pool_and_arguments() -> None:
