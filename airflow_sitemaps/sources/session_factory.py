@@ -267,7 +267,7 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
     try:
         if url:
             engine = _engine_of_url(sa.make_url(str(url)), writing=writing)
-            if others := sorted(connection.extra_dejson.keys() - {"sqlalchemy_url"}):
+            if others := sorted(connection.extra_dejson.keys() - {"sqlalchemy_url", *engine.url.query}):
                 log.warning(
                     "connection %r: sqlalchemy_url is used without %s. Write those into the URL", conn_id, others
                 )
