@@ -108,8 +108,9 @@ class SitemapOperator(BaseOperator):
     def whole_number(self, name: str, value: Any) -> int:
         """Return an argument, which may be a rendered template, as a whole number, or raise ConfigurationError."""
         try:
-            # A DAG with native templates makes 1.5 and True of such texts; a param that is a whole number may be 7.0.
-            return int(str(value).removesuffix(".0"))
+            # A DAG with native templates makes 1.5 and True of such texts; a whole number of a param or a query may be 7.00.
+            number, _, fraction = str(value).partition(".")
+            return int(number if not fraction.strip("0") else "")
         except ValueError:
             where = f"{type(self).__name__}({self.task_id!r})"
             raise errors.ConfigurationError(f"{where}: {name}={value!r}; give a whole number") from None

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +210,7 @@ def test_a_number_that_is_not_whole_is_no_generation(value: Any) -> None:
     with a_dag():
         rollback = SitemapRollbackOperator(task_id="back", sitemap=a_sitemap(), generation=7)
 
-    assert [rollback.whole_number("generation", number) for number in (7, 7.0, " 7 ")] == [7] * 3
+    assert [rollback.whole_number("generation", number) for number in (7, 7.0, " 7 ", Decimal("7.00"))] == [7] * 4
     with pytest.raises(ConfigurationError, match=r"generation=.*; give a whole number"):
         rollback.whole_number("generation", value)
 

@@ -279,7 +279,10 @@ def test_values_beside_a_url_in_the_extra_are_named(monkeypatch: pytest.MonkeyPa
     (line,) = caplog.messages
     assert line.startswith("connection 'mart': sqlalchemy_url is used without ['charset', 'sslmode']. Write those")
     caplog.clear()
-    extra = {"sqlalchemy_url": "postgresql://db/shop?sslmode=require", "sslmode": "require"}  # as Airflow's hook needs it
+    extra = {
+        "sqlalchemy_url": "postgresql://db/shop?sslmode=require",
+        "sslmode": "require",
+    }  # as Airflow's hook needs it
     monkeypatch.setenv("AIRFLOW_CONN_MART", json.dumps({"conn_type": "postgres", "extra": extra}))
     engine_of("mart").dispose()
     assert caplog.messages == []
