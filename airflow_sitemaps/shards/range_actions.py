@@ -126,7 +126,7 @@ class DecisionContext:
         names_olds: Whether the section's ledger or canary needs the old shards of each range.
         rewrite_after: How long changes may wait that list no URL and remove none. Default: None, not at all.
         surveyed: Positions of the shards whose rows were surveyed. Default: None, all.
-        lists_early: Whether rows were read to be listed early if their ranges wait. They are known by the range that they were
+        reads_early: Whether rows were read to be listed early if their ranges wait. They are known by the range that they were
             in before the run, so a range whose end moves does not wait then.
     """
 
@@ -138,7 +138,7 @@ class DecisionContext:
     names_olds: bool = False
     rewrite_after: timedelta | None = None
     surveyed: Collection[int] | None = None
-    lists_early: bool = False
+    reads_early: bool = False
 
 
 def decide(ranges: Sequence[LayoutRange], shards: Sequence[Shard], context: DecisionContext) -> tuple[RangeAction, ...]:
@@ -214,7 +214,7 @@ def _may_wait(item: LayoutRange, shard: Shard, context: DecisionContext) -> bool
     assert item.carries is not None
     if context.rewrite_after is None or item.carries in context.drifted or _unfit(item, shard, context):
         return False
-    moves = context.lists_early and item.range.upper != shard.range.upper
+    moves = context.reads_early and item.range.upper != shard.range.upper
     return not moves and item.digest.same_urgent(shard.digest)
 
 

@@ -169,7 +169,7 @@ def _actions(
             names_olds=context.section.ledger or context.sitemap.guards_of(context.section).canary is not None,
             rewrite_after=context.policy.rewrite_after,
             surveyed=None if partial is None else partial.surveyed,
-            lists_early=bool(narrowed.changed),
+            reads_early=bool(narrowed.changed),
         )
         actions = decide(ranges, shards, decision)
         pairs = zip(ranges, actions, strict=True)
