@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.plan import SectionPlan
-    from airflow_sitemaps.shards.ranges import EarlyEntry
     from airflow_sitemaps.sitemap import Sitemap
 
 FEW: Final = 8
@@ -242,13 +241,13 @@ def _with_extras(
 ) -> Manifest:
     sitemap, window = opened.sitemap, opened.sitemap.recent_window
     entries: list[feeds.RecentEntry] = []
-    early: list[tuple[str, EarlyEntry]] = []
+    early: list[tuple[str, feeds.Lower, feeds.FeedText]] = []
     if sitemap.recent is not None or sitemap.feeds:
         since = new.committed_at - window
         newest = partial(feeds.newest, limits=sitemap.index_limits, most=sitemap.index_limits.max_urls)
         for name, own in new.sections.items():  # the entries of one section at a time are in memory
             listed = early_entries(opened.store.state, own)
-            early += [(name, entry) for entry in listed if entry.text is not None]
+            early += [(name, entry.lower, entry.text) for entry in listed if entry.text is not None]
             entries = newest([*entries, *(one for entry in listed for one in picked(name, entry, since))])
         entries = newest(chain(entries, _recent(opened.store, new, since)))
     contents = _contents(sitemap, entries, _texts(opened, old, receipts, early, entries))
@@ -284,7 +283,7 @@ def _texts(
     opened: OpenSitemap,
     old: Manifest | None,
     receipts: Sequence[Receipt],
-    early: Sequence[tuple[str, EarlyEntry]],
+    early: Sequence[tuple[str, feeds.Lower, feeds.FeedText]],
     entries: Sequence[feeds.RecentEntry],
 ) -> Mapping[str, feeds.FeedText]:
     """Return texts by URL: those of the last feed, overridden by those that were read from the entry's own shard since."""
@@ -300,8 +299,7 @@ def _texts(
     shards = {html.unescape(entry.loc.decode()): (entry.section, entry.lower) for entry in entries}
     for receipt in receipts:
         texts.update((t.loc, t) for t in receipt.feed_texts if shards.get(t.loc) == (receipt.section, t.lower))
-    own = ((name, entry.lower, entry.text) for name, entry in early if entry.text)
-    texts.update((text.loc, text) for name, lower, text in own if shards.get(text.loc) == (name, lower))
+    texts.update((t.loc, t) for section, lower, t in early if shards.get(t.loc) == (section, lower))
     return texts
 
 

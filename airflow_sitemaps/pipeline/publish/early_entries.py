@@ -79,12 +79,9 @@ def next_early(
     before, objects = context.before, context.store.state
     if before is None:
         return None
-    waiting = [
-        (before.shards[a.carries].range.lower, a.range.lower)
-        for a in actions
-        if a.dirty_since and a.carries is not None
-    ]
-    lowers = dict(waiting)
+    lowers = {
+        before.shards[a.carries].range.lower: a.range.lower for a in actions if a.dirty_since and a.carries is not None
+    }
     since, listed = context.now - context.sitemap.recent_window, dict[feeds.RecentEntry, EarlyEntry]()
     earlier = early_entries(objects, before)
     for entry in (*changed, *earlier):
@@ -95,14 +92,14 @@ def next_early(
     newest = feeds.newest(listed, context.sitemap.index_limits, MOST_EARLY)
     if not newest:
         return None
-    body = codec.encode(EarlyEntries(entries=tuple(listed[one] for one in newest)))
-    checksum = _checksum(body)
-    if earlier and before.early is not None and before.early.checksum == checksum:
+    entries = tuple(listed[one] for one in newest)
+    if entries == earlier:
         return before.early
+    body = codec.encode(EarlyEntries(entries=entries))
     key = f"{run_directory(context.run)}bodies/{context.clock.token()}.json.gz"
     if not context.request.dry_run:
         put_verified(objects, key, body, mode=Create(), write_id=key, content_type=GZIP)
-    return EarlyRecord(body=key, checksum=checksum, urls=len(newest))
+    return EarlyRecord(body=key, checksum=_checksum(body), urls=len(entries))
 
 
 def early_entries(objects: ObjectStore, section: SectionManifest) -> tuple[EarlyEntry, ...]:
