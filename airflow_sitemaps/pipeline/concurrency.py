@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -103,12 +104,11 @@ class Prefetch(Generic[T]):
 
 
 class UploadPool:
-    """A small thread pool for uploads. The next ``submit`` or ``wait`` raises the first failure."""
+    """A small thread pool for uploads. A later ``submit``, or ``wait``, raises the first failure."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(max_workers=UPLOADS, thread_name_prefix="sitemap-upload")
-        self._room = threading.BoundedSemaphore(WAITING)
-        self._pending: list[Future[object]] = []
+        self._pending: deque[Future[object]] = deque()
 
     def __enter__(self) -> UploadPool:
         return self
@@ -121,21 +121,11 @@ class UploadPool:
         if _inline.get():
             upload()
             return
-        done = [future for future in self._pending if future.done()]
-        self._pending = [future for future in self._pending if future not in done]
-        for future in done:
-            future.result()
-        self._room.acquire()
-        self._pending.append(self._pool.submit(self._run, upload))
+        while self._pending and (self._pending[0].done() or len(self._pending) >= WAITING):
+            self._pending.popleft().result()
+        self._pending.append(self._pool.submit(upload))
 
     def wait(self) -> None:
         """Wait for all uploads. Raises the exception of a failed upload."""
         for future in self._pending:
             future.result()
-        self._pending.clear()
-
-    def _run(self, upload: Callable[[], object]) -> None:
-        try:
-            upload()
-        finally:
-            self._room.release()
