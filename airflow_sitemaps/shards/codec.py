@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -121,7 +122,7 @@ RESTORE: Final = (
 RUN_AGAIN: Final = "Run the DAG again, or clear its planning task with those after it."
 
 
-def decode(decoder: Decoder[T], data: bytes, what: str, step: str = RESTORE) -> T:
+def decode(decoder: Decoder[T], data: bytes, what: str = "a record", step: str = RESTORE) -> T:
     """Decode a persisted object, or the part of it that another type of the same field names describes.
 
     ``what`` describes the object with its location, and ``step`` the next step, for messages.
@@ -149,9 +150,10 @@ def _check_version(text: bytes, what: str) -> None:
         )
 
 
-def decode_manifest(data: bytes, where: str = "the manifest") -> Manifest:
-    """Decode a manifest."""
-    return decode(_MANIFEST, data, where)
+decode_manifest: Final = partial(decode, _MANIFEST)
+decode_receipt: Final = partial(decode, _RECEIPT, step=RUN_AGAIN)
+decode_gone: Final = partial(decode, _GONE)
+decode_early: Final = partial(decode, _EARLY)
 
 
 def decode_plan(data: bytes, where: str = "the plan") -> Plan:
@@ -160,21 +162,6 @@ def decode_plan(data: bytes, where: str = "the plan") -> Plan:
     if problem := _misfit(plan):
         raise ManifestError(f"{where} is not a valid plan: {problem}. It was damaged or forged. Plan again.")
     return plan
-
-
-def decode_receipt(data: bytes, where: str = "the receipt") -> Receipt:
-    """Decode a receipt."""
-    return decode(_RECEIPT, data, where, RUN_AGAIN)
-
-
-def decode_gone(data: bytes, where: str = "the record of gone URLs") -> GoneUrls:
-    """Decode the gone URLs of a generation."""
-    return decode(_GONE, data, where)
-
-
-def decode_early(data: bytes, where: str) -> EarlyEntries:
-    """Decode the entries that a section lists early."""
-    return decode(_EARLY, data, where)
 
 
 def _misfit(plan: Plan) -> str | None:
