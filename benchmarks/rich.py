@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from airflow_sitemaps.protocol import CURRENT, RowContext
 from airflow_sitemaps.protocol.rules import Rulebook
-from airflow_sitemaps.shards.stream import ShardStream, UrlSurvey
+from airflow_sitemaps.shards.stream import ShardStream
 from airflow_sitemaps.shards.url_sample import level_of
 
 REPETITIONS = 5
@@ -52,7 +52,7 @@ def batch(rows: int, *, rich: bool) -> pa.RecordBatch:
 def cpu_s(rows: pa.RecordBatch, judge: RowContext) -> float:
     """CPU seconds to render and compress the rows, cut into files where they do not fit into one."""
     begun = time.process_time()
-    stream = ShardStream(judge, "fast", UrlSurvey(level=level_of(SECTION_ROWS)))
+    stream = ShardStream(judge, "fast", level_of(SECTION_ROWS))
     for start in range(0, rows.num_rows, 16_384):
         stream.add(rows.slice(start, 16_384))
     stream.finish()

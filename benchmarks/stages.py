@@ -186,7 +186,7 @@ def parts(*, database: str, rows: int = 300_000, **_: Any) -> dict[str, Any]:
     from airflow_sitemaps.protocol.gzip import compress
     from airflow_sitemaps.protocol.rules import Tally
     from airflow_sitemaps.shards.ranges import KeyRange, cut
-    from airflow_sitemaps.shards.stream import ShardStream, UrlSurvey
+    from airflow_sitemaps.shards.stream import ShardStream
     from airflow_sitemaps.shards.url_sample import level_of
 
     load(database, "")
@@ -207,7 +207,7 @@ def parts(*, database: str, rows: int = 300_000, **_: Any) -> dict[str, Any]:
     def stream() -> None:
         bodies.clear()
         for number in range(len(ranges)):
-            shard = ShardStream(judge, "fast", UrlSurvey(level=level_of(round(million * 1e6))))
+            shard = ShardStream(judge, "fast", level_of(round(million * 1e6)))
             for batch in batches:
                 rows_of = batch.filter(pc.equal(batch["range"], number))
                 if rows_of.num_rows:

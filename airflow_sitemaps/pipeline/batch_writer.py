@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_sitemaps.ledger.join import Judged, RangeLedger
-    from airflow_sitemaps.shards.stream import ShardFile, ShardStream
+    from airflow_sitemaps.shards.shard_file import ShardFile
+    from airflow_sitemaps.shards.stream import ShardStream
     from airflow_sitemaps.sitemap import Section
 
 log = logging.getLogger(__name__)
@@ -183,17 +184,19 @@ class _BatchWriter:
         )
 
     def _next(self) -> None:
-        from airflow_sitemaps.shards.stream import ShardStream, UrlSurvey  # noqa: PLC0415 - pyarrow is loaded where work is done
+        from airflow_sitemaps.shards.stream import ShardStream  # noqa: PLC0415 - pyarrow is loaded where work is done
 
         if self._stream is not None:
             self._store(self._stream.finish())
             self._close()
         self._current += 1
         if self._current < len(self.actions):
-            survey = UrlSurvey(level=self._sample_level, must_list=self.sitemap.must_urls)
             ledger = self._ledger = self._earlier.next_ledger() if self._earlier is not None else None
             not_before = self._not_before if self._observes else None
-            self._stream = ShardStream(self._context, self.sitemap.compression, survey, ledger, not_before)
+            must_list = self.sitemap.must_urls
+            self._stream = ShardStream(
+                self._context, self.sitemap.compression, self._sample_level, must_list, ledger, not_before
+            )
 
     def _not_before(self, read: Digest) -> datetime | None:
         """Return the database's time if other rows were read than surveyed: a crawler may have seen the surveyed ones."""

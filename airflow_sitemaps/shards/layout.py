@@ -145,10 +145,6 @@ def numbered(index_name: str) -> re.Pattern[str]:
     return re.compile(rf"{first}(?:-(?:[2-9]|[1-9]\d+))?{re.escape(dot + suffix)}")
 
 
-INDEX_ENTRY_BYTES = 2_400
-"""Upper bound of the size of an index entry: a loc of 2,047 characters, a lastmod, and the tags."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSettings:
     """Settings of the indexes."""
@@ -205,7 +201,6 @@ def index_contents(manifest: Manifest, settings: IndexSettings) -> dict[str, byt
 
 
 def _parts(entries: Sequence[IndexEntry], limits: Limits) -> list[tuple[IndexEntry, ...]]:
-    size = min(limits.max_sitemaps, max(1, limits.max_byte_size // INDEX_ENTRY_BYTES))
-    longest = max((len(entry.loc.encode()) for entry in entries), default=0) + 200
-    size = max(size, min(limits.max_sitemaps, (limits.max_byte_size - 1_000) // max(longest, 1)))
+    longest = max((len(entry.loc.encode()) for entry in entries), default=0) + 200  # a lastmod, and the tags
+    size = min(limits.max_sitemaps, max(1, (limits.max_byte_size - 1_000) // longest))
     return [tuple(entries[start : start + size]) for start in range(0, len(entries), size)]

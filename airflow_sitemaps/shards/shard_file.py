@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -34,14 +34,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol import RowContext
 
     Numbers = npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UrlSurvey:
-    """What to record about the URLs of a file: a sample of one in ``2**level``, and which of ``must_list`` it holds."""
-
-    level: int = 0
-    must_list: tuple[str, ...] = ()
 
 
 class ShardFile(Content, frozen=True, kw_only=True):
@@ -123,7 +115,10 @@ class _Body:
 
 
 class FileWriter:
-    """Writes the entries of one file, within its limits."""
+    """Writes the entries of one file, within its limits.
+
+    It also samples one URL in ``2**level``, and records which of ``must_list`` the file holds.
+    """
 
     def __init__(
         self,
@@ -131,12 +126,14 @@ class FileWriter:
         preset: Preset,
         *,
         first_key: str | None,
-        survey: UrlSurvey = UrlSurvey(),
-        ledger: RangeLedger | None = None,
+        level: int,
+        must_list: tuple[str, ...],
+        ledger: RangeLedger | None,
     ) -> None:
         self._ledger = ledger
         self._prints: list[pa.Array] = []
-        self._survey = survey
+        self._level = level
+        self._must_list = must_list
         self._context = context
         self._preset: Preset = preset
         self._first_key = first_key
@@ -199,8 +196,7 @@ class FileWriter:
         body, xml_hash, byte_size = self._body.finish() if urls else (None, "", 0)
         listed = [piece.lastmods for piece in pieces if piece.lastmods is not None]
         rechecks = (piece.recheck_at for piece in pieces if piece.recheck_at is not None)
-        level = self._survey.level
-        prints, prefixes = sample([piece.loc for piece in pieces], level, spreads) if urls else (None, {})
+        prints, prefixes = sample([piece.loc for piece in pieces], self._level, spreads) if urls else (None, {})
         return ShardFile(
             first_key=self._first_key,
             last_key=None if self._last_key is None else tuple(json.loads(self._last_key)),
@@ -212,7 +208,7 @@ class FileWriter:
             xml_byte_size=byte_size,
             newest_lastmod=max(filter(None, (each.extreme(pc.max) for each in listed)), default=None),
             recheck_at=min(rechecks, default=None),
-            sample_level=level if urls else 0,
+            sample_level=self._level if urls else 0,
             sample=prints,
             prefixes=prefixes,
             lastmods=sum(len(each.day) - each.day.null_count for each in listed),
@@ -230,7 +226,7 @@ class FileWriter:
 
     def _must(self, pieces: list[Cleaned]) -> tuple[str, ...]:
         """Return the URLs that must be listed and are in this file."""
-        wanted = pa.array(self._survey.must_list, pa.string())
+        wanted = pa.array(self._must_list, pa.string())
         if not len(wanted):
             return ()
         present = (piece.loc.filter(pc.is_in(piece.loc, wanted)) for piece in pieces)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,9 +23,7 @@ from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.protocol.gzip import Preset
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.shards.ranges import Digest, total
-from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile, UrlSurvey
-
-__all__ = ["ShardFile", "ShardStream", "UrlSurvey"]
+from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile
 
 
 class ShardStream:
@@ -41,7 +40,8 @@ class ShardStream:
         self,
         context: RowContext,
         preset: Preset = "fast",
-        survey: UrlSurvey = UrlSurvey(),  # noqa: B008 - frozen
+        level: int = 0,
+        must_list: tuple[str, ...] = (),
         ledger: RangeLedger | None = None,
         not_before: Callable[[Digest], datetime | None] | None = None,
     ) -> None:
@@ -49,10 +49,9 @@ class ShardStream:
         self._full: list[FileWriter] = []
         self._context = context
         self._ledger = ledger
-        self._survey = survey
-        self._preset: Preset = preset
+        self._open = partial(FileWriter, context, preset, level=level, must_list=must_list, ledger=ledger)
         self._held: list[pa.RecordBatch] = []
-        self._file = self._open(None)
+        self._file = self._open(first_key=None)
 
     def add(self, batch: pa.RecordBatch) -> list[ShardFile]:
         """Add rows with the columns that ``ports.Source.read`` defines, and return the files that became full.
@@ -96,9 +95,6 @@ class ShardStream:
             "of one key stay in one file: add a column to the section's key that distinguishes them"
         )
 
-    def _open(self, first_key: str | None) -> FileWriter:
-        return FileWriter(self._context, self._preset, first_key=first_key, survey=self._survey, ledger=self._ledger)
-
     # ------------------------------------------------------------ placing complete keys
 
     def _place(self, rows: pa.RecordBatch, files: list[ShardFile]) -> None:
@@ -120,7 +116,7 @@ class ShardStream:
                 files.append(self._file.finish())
             else:
                 self._full.append(self._file)
-            self._file = self._open(key_text(rows.column("key"), 0))
+            self._file = self._open(first_key=key_text(rows.column("key"), 0))
 
     def _cleaned(self, rows: pa.RecordBatch, tally: Tally) -> Cleaned:
         cleaned = clean(rows, self._context, tally)

@@ -19,7 +19,8 @@ from airflow_sitemaps.protocol.gzip import decompress
 from airflow_sitemaps.protocol.markup import FOOTER, header
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.shards.ranges import MODULUS, total
-from airflow_sitemaps.shards.stream import ShardFile, ShardStream
+from airflow_sitemaps.shards.shard_file import ShardFile
+from airflow_sitemaps.shards.stream import ShardStream
 from tests.support.reference_renderer import row_context, small
 
 if TYPE_CHECKING:

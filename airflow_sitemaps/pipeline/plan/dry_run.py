@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol import RowContext
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.ranges import KeyRange
-    from airflow_sitemaps.shards.stream import ShardFile
+    from airflow_sitemaps.shards.shard_file import ShardFile
 
 SHOWN: Final = 10
 """Maximum number of ranges named per section; further ranges are only counted."""
