@@ -65,8 +65,9 @@ EXAMINED: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """Objects in the state area that are no longer needed; a ``deep`` search covers the folders of every run."""
+    """What is no longer needed: ``due`` departed files, and objects in the state area. ``deep``: of the folders of every run."""
 
+    due: tuple[Departed, ...] = ()
     bodies: tuple[str, ...] = ()
     plans: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
@@ -93,12 +94,12 @@ def sweep(opened: OpenSitemap, current: ManifestVersion) -> tuple[ManifestVersio
 def _sweep(opened: OpenSitemap, current: ManifestVersion) -> tuple[ManifestVersion, Swept]:
     store, state, grace = opened.store, opened.state, opened.sitemap.grace
     now = opened.clock.now()
-    left, due = _removable(state, current.manifest, now, grace)
-    if left != Leftovers() or due:
+    left = leftovers(state, current.manifest, now, grace)
+    if left != Leftovers():
         store_time = bounded_time(state.objects, opened.clock)
         if store_time < now:
             now = store_time
-            left, due = _removable(state, current.manifest, now, grace)
+            left = leftovers(state, current.manifest, now, grace)
     if left.bodies or left.deep:
         fenced = _fence(state, current, left, opened.clock)
         if fenced is None:
@@ -108,11 +109,11 @@ def _sweep(opened: OpenSitemap, current: ManifestVersion) -> tuple[ManifestVersi
     number, at = current.manifest.generation, current.manifest.committed_at
     # The etag of an orphan protects it if it changes before the deletion.
     orphaned = (Departed(area="public", key=i.key, generation=number, at=at, etag=i.etag) for i in strays)
-    items = (*due, *orphaned)
+    items = (*left.due, *orphaned)
     outcomes = _delete(store, items, current.manifest)
     gone = [item for item, failure in zip(items, outcomes, strict=True) if failure is None]
     outcomes += _delete_private(state, left, current.manifest)
-    if departed := frozenset(gone) & frozenset(due):
+    if departed := frozenset(gone) & frozenset(left.due):
         current = _forget(opened, current, departed)
     elif strays and not state.still(current):
         put_back(store, {info.key for info in strays})
@@ -122,21 +123,13 @@ def _sweep(opened: OpenSitemap, current: ManifestVersion) -> tuple[ManifestVersi
     return current, Swept(objects=len(outcomes) - len(failures), warnings=(what,) if failures else ())
 
 
-def _removable(
-    state: StateRepository, manifest: Manifest, now: datetime, grace: timedelta
-) -> tuple[Leftovers, list[Departed]]:
-    """Return the leftovers of runs, and the departed files that are due at a given time."""
-    due = [item for item in manifest.departed if _is_due(item, manifest, now, grace)]
-    return leftovers(state, manifest, now, grace), due
-
-
 def lifetime(grace: timedelta) -> timedelta:
     """Return the maximum age of a run that may still publish; after it, a sweep may remove the run's files."""
     return max(grace, SHORTEST_LIFE)
 
 
 def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: timedelta) -> Leftovers:
-    """Find plans, receipts and unneeded bodies of runs that have ended, and records that no run will read."""
+    """Find departed files, plans, receipts and bodies of runs that have ended, and records that no run will read."""
     runs = {note.run for note in manifest.history}
 
     def is_over(run: str) -> bool:
@@ -158,6 +151,7 @@ def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: 
     kept = {known_key(name) for name in manifest.sections}
     records = _records(state, KNOWN) if deep else ()
     return Leftovers(
+        due=tuple(item for item in manifest.departed if _is_due(item, manifest, now, grace)),
         bodies=tuple(bodies),
         plans=tuple(plan_key(run) for run in over),
         known=tuple(key for key in records if key not in kept),
