@@ -20,7 +20,7 @@ from airflow_sitemaps.ports import Clock, ObjectStore, Overwrite
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_sitemaps.shards.manifest import Manifest, Shard
+    from airflow_sitemaps.shards.manifest import LedgerPart, Manifest, PublicFile
     from airflow_sitemaps.sitemap import Sitemap
 
 RECORD: Final = "inventory.json"
@@ -52,23 +52,6 @@ class Export:
     removed: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A shard with a file, and its section."""
-
-    section: str
-    shard: Shard
-
-    @property
-    def key(self) -> str:
-        """The name in a dataset, which differs for another content."""
-        file, part = self.shard.file, self.shard.part
-        assert file is not None
-        content = file.xml_hash[:16] if part is None else part.checksum
-        stem = file.name.rpartition("/")[2].partition(".")[0]
-        return f"{self.section}/{stem}-{content}{PART_SUFFIX}"
-
-
 def inventory(sitemap: Sitemap) -> Iterator[pa.Table]:
     """Yield one table for each shard of the published generation, with the columns of ``docs/ledger.md``.
 
@@ -76,7 +59,7 @@ def inventory(sitemap: Sitemap) -> Iterator[pa.Table]:
         ConfigurationError: Nothing was published yet.
     """
     objects, manifest = _published(sitemap)
-    places = _places(manifest)
+    places = iter(_places(manifest).values())
     while group := list(islice(places, THREADS)):  # no more in memory than these, however slow the caller is
         yield from mapped(partial(_rows, objects), group, "sitemap-inventory")
 
@@ -113,7 +96,7 @@ def export(sitemap: Sitemap, area: ObjectStore) -> Export:
         StoreError: The area failed; the next export continues.
     """
     objects, manifest = _published(sitemap)
-    places = {place.key: place for place in _places(manifest)}
+    places = _places(manifest)
     stored = area.get(RECORD)
     try:
         before: list[str] = [] if stored is None else json.loads(stored.body)["files"]
@@ -141,23 +124,28 @@ def _published(sitemap: Sitemap) -> tuple[ObjectStore, Manifest]:
     return objects, StateRepository(objects).published()
 
 
-def _places(manifest: Manifest) -> Iterator[_Place]:
+def _places(manifest: Manifest) -> dict[str, tuple[str, PublicFile, LedgerPart | None]]:
+    """Return section, file and part of each shard by its key in a dataset, which differs for another content."""
+    places = {}
     for name, section in manifest.sections.items():
-        yield from (_Place(name, shard) for shard in section.shards if shard.file is not None)
+        for file, part in ((shard.file, shard.part) for shard in section.shards if shard.file is not None):
+            content = file.xml_hash[:16] if part is None else part.checksum
+            stem = file.name.rpartition("/")[2].partition(".")[0]
+            places[f"{name}/{stem}-{content}{PART_SUFFIX}"] = name, file, part
+    return places
 
 
-def _rows(objects: ObjectStore, place: _Place) -> pa.Table:
+def _rows(objects: ObjectStore, place: tuple[str, PublicFile, LedgerPart | None]) -> pa.Table:
     """Return the rows of a shard: of its part, or else of its body, which knows the URLs and lastmods only."""
     import pyarrow as pa  # noqa: PLC0415 - pyarrow is loaded where work is done
 
     from airflow_sitemaps import ledger  # noqa: PLC0415 - pyarrow is loaded where work is done
 
-    file, part = place.shard.file, place.shard.part
-    assert file is not None
+    section, file, part = place
     rows = None if part is None else read_part(objects, part)
     if rows is None:
         rows = ledger.rows_of_body(StateRepository(objects).content(file), is_text=file.name.endswith(".txt.gz"))
-    names = (pa.repeat(pa.scalar(text), rows.num_rows) for text in (place.section, file.name))
+    names = (pa.repeat(pa.scalar(text), rows.num_rows) for text in (section, file.name))
     columns = dict(zip(("section", "shard"), names, strict=True)) | {name: rows[name] for name in ledger.SCHEMA.names}
     return pa.table(columns)
 
