@@ -142,69 +142,62 @@ class Dating:
     def dated(self, piece: Cleaned, earlier: EarlierDates | None) -> Cleaned:
         """Return entries with their dates. Their present lastmods are those of ``initial``."""
         at = _seconds(self.at)
-        initial = _Dates.of(piece.lastmods, len(piece)).only_until(at)
+        initial = _with_seconds(piece.lastmods, len(piece))
+        past = pc.less_equal(_seconds_of(initial), at)
+        initial = Lastmods(day=pc.if_else(past, initial.day, None), second=initial.second)
         if earlier is None:
             if self.since is None:
-                return replace(piece, lastmods=None if piece.lastmods is None else initial.lastmods)
+                return replace(piece, lastmods=None if piece.lastmods is None else initial)
             places = pa.nulls(len(piece), pa.int32())
-            listed, carried, changed = _Dates.of(None, len(piece)), _none(len(piece)), _none(len(piece))
+            listed, carried, changed = _with_seconds(None, len(piece)), _none(len(piece)), _none(len(piece))
         else:
-            places, listed, carried = earlier.places, _Dates(earlier.lastmods), earlier.carried
+            places, listed, carried = earlier.places, earlier.lastmods, earlier.carried
             changed = _none(len(piece)) if self.keep else pc.and_(carried, earlier.differs)
         moved = changed
         if self.since is not None:
-            recent = pc.fill_null(pc.greater(initial.seconds, _seconds(self.since)), False)
+            recent = pc.fill_null(pc.greater(_seconds_of(initial), _seconds(self.since)), False)
             moved = pc.or_(changed, pc.and_not(pc.is_null(places), recent))
-        dates = listed.where(carried, initial)
+        dates = _chosen(carried, listed, initial)
         if not moved.true_count:
-            return replace(piece, lastmods=dates.lastmods, moved=None)
-        moments = pc.max_element_wise(pc.add(listed.seconds, 1), pa.scalar(at, pa.int64()))
-        return replace(piece, lastmods=_Dates.at(moments).where(moved, dates).lastmods, moved=moved)
+            return replace(piece, lastmods=dates, moved=None)
+        moments = pc.max_element_wise(pc.add(_seconds_of(listed), 1), pa.scalar(at, pa.int64()))
+        return replace(piece, lastmods=_chosen(moved, _of_seconds(moments), dates), moved=moved)
 
 
 def not_before(piece: Cleaned, moment: datetime) -> Cleaned:
     """Return entries whose dates of this run are at ``moment`` at the earliest."""
     if piece.moved is None:
         return piece
-    dates = _Dates.of(piece.lastmods, len(piece))
-    moments = pc.max_element_wise(dates.seconds, pa.scalar(_seconds(moment), pa.int64()))
-    return replace(piece, lastmods=_Dates.at(moments).where(piece.moved, dates).lastmods)
+    dates = _with_seconds(piece.lastmods, len(piece))
+    moments = pc.max_element_wise(_seconds_of(dates), pa.scalar(_seconds(moment), pa.int64()))
+    return replace(piece, lastmods=_chosen(piece.moved, _of_seconds(moments), dates))
 
 
-@dataclass(frozen=True, slots=True)
-class _Dates:
-    """Lastmods that all have a column of seconds."""
+def _with_seconds(lastmods: Lastmods | None, length: int) -> Lastmods:
+    """Return lastmods with a column of seconds, null for a date."""
+    if lastmods is not None and lastmods.second is not None:
+        return lastmods
+    day = pa.nulls(length, pa.int32()) if lastmods is None else lastmods.day
+    return Lastmods(day=day, second=pa.nulls(length, pa.int32()))
 
-    lastmods: Lastmods
 
-    @classmethod
-    def of(cls, lastmods: Lastmods | None, length: int) -> _Dates:
-        if lastmods is None:
-            return cls(Lastmods(day=pa.nulls(length, pa.int32()), second=pa.nulls(length, pa.int32())))
-        second = pa.nulls(length, pa.int32()) if lastmods.second is None else lastmods.second
-        return cls(Lastmods(day=lastmods.day, second=second))
+def _of_seconds(moments: pa.Int64Array) -> Lastmods:
+    day = pc.divide(moments, DAY_S)  # of the present, so not before 1970
+    second = pc.subtract(moments, pc.multiply(day, DAY_S))
+    return Lastmods(day=day.cast(pa.int32()), second=second.cast(pa.int32()))
 
-    @classmethod
-    def at(cls, moments: pa.Int64Array) -> _Dates:
-        day = pc.divide(moments, DAY_S)  # of the present, so not before 1970
-        second = pc.subtract(moments, pc.multiply(day, DAY_S))
-        return cls(Lastmods(day=day.cast(pa.int32()), second=second.cast(pa.int32())))
 
-    @property
-    def seconds(self) -> pa.Int64Array:
-        """Seconds since 1970; a date stands for its midnight."""
-        days = pc.multiply(self.lastmods.day.cast(pa.int64()), DAY_S)
-        return pc.add(days, pc.fill_null(self.lastmods.second, 0))
+def _seconds_of(lastmods: Lastmods) -> pa.Int64Array:
+    """Return seconds since 1970; a date stands for its midnight."""
+    days = pc.multiply(lastmods.day.cast(pa.int64()), DAY_S)
+    return pc.add(days, pc.fill_null(lastmods.second, 0))
 
-    def only_until(self, second: int) -> _Dates:
-        """Return the dates without those after a time."""
-        past = pc.less_equal(self.seconds, second)
-        return _Dates(replace(self.lastmods, day=pc.if_else(past, self.lastmods.day, None)))
 
-    def where(self, mask: pa.BooleanArray, other: _Dates) -> _Dates:
-        """Return the dates of the mask, and elsewhere the other ones."""
-        day = pc.if_else(mask, self.lastmods.day, other.lastmods.day)
-        return _Dates(Lastmods(day=day, second=pc.if_else(mask, self.lastmods.second, other.lastmods.second)))
+def _chosen(mask: pa.BooleanArray, these: Lastmods, others: Lastmods) -> Lastmods:
+    """Return the lastmods of the mask, and elsewhere the others. Both have a column of seconds."""
+    columns = ((these.day, others.day), (these.second, others.second))
+    day, second = (pc.if_else(mask, *pair) for pair in columns)
+    return Lastmods(day=day, second=second)
 
 
 def _none(length: int) -> pa.BooleanArray:
