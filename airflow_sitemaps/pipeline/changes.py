@@ -11,10 +11,10 @@ import hashlib
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice, pairwise, zip_longest
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError, RefusedError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Sitemap
 
 MOST: Final = 1_000_000
-"""Default maximum number of URLs that may differ; they need about 300 MB of memory."""
+"""Default maximum number of URLs that may differ; they need about 350 MB of memory."""
 
 AGES: Final = ("first_listed", "changed_at")
 """Columns of a ledger part that say how old a URL is."""
@@ -154,7 +154,7 @@ def kept_manifest(state: StateRepository, current: Manifest, number: int) -> Man
 
 
 class _Comparison:
-    """Collector of differences: the earlier and the present fingerprint of each entry that differs."""
+    """Collector of differences: the section and the earlier or present fingerprint of each entry that differs."""
 
     def __init__(
         self, state: StateRepository, old: Manifest | None, new: Manifest, most: int, at_once: int | None = None
@@ -163,56 +163,45 @@ class _Comparison:
         self._sections = dict(old.sections) if old is not None else {}, new.sections
         self._generations = old.generation if old is not None else 0, new.generation
         self._most, self._at_once = most, at_once
-        self._gone: dict[bytes, bytes] = {}
-        self._come: dict[bytes, bytes] = {}
+        self._gone: dict[bytes, tuple[str, bytes]] = {}
+        self._come: dict[bytes, tuple[str, bytes]] = {}
         self._changed: dict[bytes, str] = {}
-        self._ends: dict[str, tuple[int, int]] = {}
 
     def changes(self) -> Changes:
         """Compare section by section, then remove the URLs that only moved between files."""
         before, after = self._sections
-        for name in dict.fromkeys((*before, *after)):
+        names = dict.fromkeys((*before, *after))
+        for name in names:
             for files in _differing_files(before.get(name), after.get(name)):
                 self._compare(name, *files)
-            self._ends[name] = len(self._come), len(self._gone)
         moved = self._gone.keys() & self._come.keys()
-        moved_changed = {loc for loc in moved if self._gone[loc] != self._come[loc]} - self._changed.keys()
-        changed = self._changed.keys() | moved_changed
+        changed = dict(self._changed)
+        for loc in moved:
+            section, fingerprint = self._come[loc]
+            if self._gone[loc][1] != fingerprint:
+                changed.setdefault(loc, section)
         self._check(len(changed) + len(self._come) + len(self._gone) - 2 * len(moved))
         added, removed = (side.keys() - moved - self._changed.keys() for side in (self._come, self._gone))
+        new, old = Counter(self._come[loc][0] for loc in added), Counter(self._gone[loc][0] for loc in removed)
+        other = Counter(changed.values())
         return Changes(
             since=self._generations[0],
             generation=self._generations[1],
             added=_urls(added),
-            changed=_urls(changed),
+            changed=_urls(changed.keys()),
             removed=_urls(removed),
-            sections=self._counts(added, moved_changed, removed),
+            sections={n: SectionCounts(added=new[n], changed=other[n], removed=old[n]) for n in names},
         )
-
-    def _counts(self, added: Set[bytes], moved_changed: Set[bytes], removed: Set[bytes]) -> dict[str, SectionCounts]:
-        """Count by section. The dictionaries keep insertion order, so the URLs of a section are next to each other."""
-        come_ends, gone_ends = zip(*self._ends.values(), strict=True) if self._ends else ((), ())
-        changed = Counter(self._changed.values())
-        numbers = zip(
-            self._ends,
-            _numbers(self._come, come_ends, added),
-            _numbers(self._come, come_ends, moved_changed),
-            _numbers(self._gone, gone_ends, removed),
-            strict=True,
-        )
-        return {
-            name: SectionCounts(added=new, changed=changed[name] + moved, removed=old)
-            for name, new, moved, old in numbers
-        }
 
     def _compare(self, section: str, old: Sequence[PublicFile], new: Sequence[PublicFile]) -> None:
         before, after = self._read(old), self._read(new)
         for loc, fingerprint in before.items():
             if loc not in after:
-                self._gone[loc] = fingerprint
+                self._gone.setdefault(loc, (section, fingerprint))
             elif after.pop(loc) != fingerprint:
                 self._changed.setdefault(loc, section)
-        self._come.update(after)
+        for loc, fingerprint in after.items():
+            self._come.setdefault(loc, (section, fingerprint))
         # URLs that moved between files are on both sides until the end: they are limited, but do not count.
         self._check(len(self._changed) + abs(len(self._come) - len(self._gone)))
         self._check(min(len(self._come), len(self._gone)) // MOVED)
@@ -239,12 +228,6 @@ class _Comparison:
         if file.name.endswith(".txt.gz"):
             return {escape(line.decode()).encode(): _NOTHING for line in _LINE.findall(content)}
         return {m[1]: hashlib.blake2b(m[0], digest_size=12).digest() for m in _ENTRY.finditer(content)}
-
-
-def _numbers(locs: Iterable[bytes], ends: Sequence[int], chosen: Set[bytes]) -> list[int]:
-    """How many of the chosen URLs are in each part of the sequence, given the position at which each part ends."""
-    remaining = iter(locs)
-    return [sum(loc in chosen for loc in islice(remaining, end - start)) for start, end in pairwise((0, *ends))]
 
 
 def _urls(locs: Set[bytes]) -> tuple[str, ...]:
