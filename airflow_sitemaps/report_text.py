@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.quantities import counted, size
 
 if TYPE_CHECKING:
+    from airflow_sitemaps.pipeline.batch_writer import Written
     from airflow_sitemaps.pipeline.report import Report, SectionReport
-    from airflow_sitemaps.pipeline.stages import Written
     from airflow_sitemaps.protocol.lastmod import LastmodTrust
     from airflow_sitemaps.shards.url_sample import PrefixCount
 

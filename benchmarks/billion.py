@@ -69,7 +69,7 @@ class Sitemaps:
         """What Airflow keeps of a plan, and the tasks it maps."""
         from airflow_sitemaps.operators import plan_facts
         from airflow_sitemaps.operators.plan import references
-        from airflow_sitemaps.pipeline.stages import explain
+        from airflow_sitemaps.pipeline.plan.dry_run import explain
         from airflow_sitemaps.shards.range_actions import make_tasks
 
         tasks = make_tasks(planned.plan.batches)

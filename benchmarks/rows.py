@@ -112,6 +112,7 @@ class Runs:
         from airflow_sitemaps.operators import plan_facts
         from airflow_sitemaps.operators.plan import references
         from airflow_sitemaps.pipeline import stages
+        from airflow_sitemaps.pipeline.plan.dry_run import explain
         from airflow_sitemaps.shards.range_actions import make_tasks
 
         def work(sitemap: Sitemap) -> dict[str, Any]:
@@ -120,7 +121,7 @@ class Runs:
             tasks = make_tasks(planned.plan.batches)
             assert planned.key is not None
             made = references(tasks, planned.key)
-            facts = plan_facts(planned.plan, planned.key, stages.explain(planned.plan), tasks)
+            facts = plan_facts(planned.plan, planned.key, explain(planned.plan), tasks)
             return {"key": planned.key, "references": made, "xcom_bytes": json_bytes(made, facts, planned.key)}
 
         return self._task(work)

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from airflow_sitemaps import report_text
+from airflow_sitemaps import pipeline, report_text
 from airflow_sitemaps.cli import estimate as cost_estimate
 from airflow_sitemaps.cli.lookups import diff, find, indexnow_key, inventory, status, store_check
 from airflow_sitemaps.cli.output import Answer, bars
@@ -24,8 +24,10 @@ from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.pipeline import build as build_sitemap
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.adoption import adopt as adopt_sitemap
+from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.report import Report
-from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, chosen, with_published_members
+from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, RunRequest, chosen, with_published_members
+from airflow_sitemaps.pipeline.status import robots as robots_addresses
 from airflow_sitemaps.ports import Progress
 from airflow_sitemaps.protocol import robots as robots_txt
 from airflow_sitemaps.protocol.loc import normalise
@@ -55,10 +57,10 @@ def build(arguments: argparse.Namespace) -> Answer:
 
 def plan(arguments: argparse.Namespace) -> Answer:
     """Explain the actions of a build. A refusal by a guard is part of the explanation, with exit status 1."""
-    request = stages.RunRequest(**_run_settings(arguments), dry_run=True, check_rows=arguments.check)
+    request = RunRequest(**_run_settings(arguments), dry_run=True, check_rows=arguments.check)
     with _progress(arguments) as progress:
         plan = stages.plan(_rendered(arguments), request, progress=progress).plan
-    lines = stages.explain(plan)
+    lines = explain(plan)
     return Answer(document=_plan_document(plan, lines), lines=lines, well=not (plan.refusals or plan.failures))
 
 
@@ -157,7 +159,7 @@ def duplicates(arguments: argparse.Namespace) -> Answer:
     sitemap = _rendered(arguments)
     lines: list[str] = []
     document: dict[str, object] = {}
-    for section in chosen(with_published_members(sitemap), stages.RunRequest(sections=arguments.sections)):
+    for section in chosen(with_published_members(sitemap), RunRequest(sections=arguments.sections)):
         with section.source.open(section=section.name) as source:
             shared = source.duplicates(arguments.most)
         lines += [f"section {section.name}: {url.rows:,} rows have {url.loc}" for url in shared]
@@ -168,7 +170,7 @@ def duplicates(arguments: argparse.Namespace) -> Answer:
 def robots(arguments: argparse.Namespace) -> Answer:
     """Print the Sitemap lines for robots.txt, or write them to a file as a block of this sitemap."""
     sitemap = load_target(arguments.target).sitemap
-    urls = stages.robots(sitemap)
+    urls = robots_addresses(sitemap)
     if not urls:
         raise TargetError("nothing has been published yet, so there is nothing to name in robots.txt: run build first")
     if arguments.file is not None:
@@ -209,7 +211,7 @@ def rollback(arguments: argparse.Namespace) -> Answer:
     sitemap = load_target(arguments.target).sitemap
     _confirm(arguments, f"Publish generation {arguments.generation} of {sitemap.index_url} again?")
     with _progress(arguments) as progress:
-        return _reported(stages.rollback(sitemap, arguments.generation, progress=progress))
+        return _reported(pipeline.rollback(sitemap, arguments.generation, progress=progress))
 
 
 def estimate(arguments: argparse.Namespace) -> Answer:
@@ -250,7 +252,7 @@ def _rendered(arguments: argparse.Namespace) -> Sitemap:
     target = load_target(arguments.target)
     sitemap = with_published_members(target.sitemap)
     try:
-        chosen(sitemap, stages.RunRequest(sections=getattr(arguments, "sections", ())))
+        chosen(sitemap, RunRequest(sections=getattr(arguments, "sections", ())))
     except ConfigurationError as error:
         raise TargetError(f"--sections: {error}") from None
     try:

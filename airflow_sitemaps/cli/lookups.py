@@ -13,13 +13,13 @@ from typing import Final
 
 import msgspec
 
+from airflow_sitemaps import pipeline
 from airflow_sitemaps.cli.output import Answer
 from airflow_sitemaps.cli.targets import TargetError, load_target
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules
 from airflow_sitemaps.pipeline import find as find_url
 from airflow_sitemaps.pipeline import inventory as list_inventory
-from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.changes import AGES, MOST, Changes, TooManyChangesError, ages, compare, kept_manifest
 from airflow_sitemaps.pipeline.find import UrlSearch, with_source
 from airflow_sitemaps.pipeline.inventory import PERIODS, SectionInventory, count, export
@@ -46,7 +46,7 @@ AGE_TEXTS: Final = {"first_listed": "first listed", "changed_at": "changed", "go
 def status(arguments: argparse.Namespace) -> Answer:
     """Describe the published sitemap. The exit status is 1 if it is older than ``--max-age``, or nothing is published."""
     sitemap = load_target(arguments.target).sitemap
-    state, summary = stages.status(sitemap), fetches.summary_of(sitemap.store.open().state)
+    state, summary = pipeline.status(sitemap), fetches.summary_of(sitemap.store.open().state)
     document, lines = state.to_dict(), [*_status_lines(state, sitemap.store.describe()), *fetches.lines(summary)]
     document["crawlers"] = msgspec.to_builtins(summary.crawlers)
     if arguments.max_age is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_sitemaps.errors import PartlyPublishedError, SitemapError
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.pipeline.stages import Written
+    from airflow_sitemaps.pipeline.batch_writer import Written
     from airflow_sitemaps.shards.plan import Batch, Plan
     from airflow_sitemaps.verification.result import Verification
 

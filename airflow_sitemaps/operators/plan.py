@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import jinja2
     from airflow.sdk import Context
 
-    from airflow_sitemaps.pipeline.stages import Planned, RunRequest
+    from airflow_sitemaps.pipeline.request import RunRequest
+    from airflow_sitemaps.pipeline.stages import Planned
     from airflow_sitemaps.shards.plan import Batch, Plan
     from airflow_sitemaps.sitemap import Sitemap
 
@@ -153,7 +154,7 @@ class SitemapPlanOperator(SitemapOperator):
 
     def request(self, params: Mapping[str, Any]) -> RunRequest | None:
         """Return the request of this run; None if it concerns only other sitemaps of the same DAG."""
-        from airflow_sitemaps.pipeline.stages import RunRequest
+        from airflow_sitemaps.pipeline.request import RunRequest
 
         setting, names = partial(_setting, params), Names.of(self)
         chosen = listed(setting("sections", self.sections, ()))
@@ -210,7 +211,7 @@ def sql_of(sitemap: Sitemap) -> dict[str, str]:
 
 def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch]]) -> None:
     """Write the plan to the log, and its address and numbers to XCom. A dry run fails if a build would fail."""
-    from airflow_sitemaps.pipeline.stages import explain
+    from airflow_sitemaps.pipeline.plan.dry_run import explain
 
     lines = explain(planned.plan)
     if planned.plan.batches:

@@ -367,11 +367,11 @@ class SitemapRollbackOperator(SitemapOperator):
             AirflowFailException: The generation is no longer kept, or another deployment published last.
         """
         from airflow_sitemaps.operators.plan import deployment, listed
-        from airflow_sitemaps.pipeline import stages
+        from airflow_sitemaps.pipeline import rollback
 
         with permanent_failures(context):
             generation = self.whole_number("generation", self.generation)
             allow = listed(context["params"].get("allow"))
-            report = stages.rollback(self.sitemap, generation, origin=deployment(), allow=allow)
+            report = rollback(self.sitemap, generation, origin=deployment(), allow=allow)
         self.observe(report)
         return self.emit(context, report)

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from airflow_sitemaps.errors import GuardError, OwnershipError, SitemapError
 from airflow_sitemaps.pipeline.batch_writer import Written, unwritten_sections, write_batch
 from airflow_sitemaps.pipeline.concurrency import mapped
-from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.plan.planner import make_plan
 from airflow_sitemaps.pipeline.plan.sections import OF_ONE_SECTION
 from airflow_sitemaps.pipeline.plan.surveys import remember_all
@@ -25,7 +24,6 @@ from airflow_sitemaps.pipeline.publish.new_pages import Canaries
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import adopted_names
 from airflow_sitemaps.pipeline.publish.publisher import Committed, commit, finish
-from airflow_sitemaps.pipeline.publish.rollback import rollback
 from airflow_sitemaps.pipeline.publish.sweep import sweep
 from airflow_sitemaps.pipeline.refusals import close, to_ask
 from airflow_sitemaps.pipeline.report import Report, Swept, make_report, raise_failures
@@ -33,7 +31,6 @@ from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, OpenSitemap, RunRequ
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner
 from airflow_sitemaps.pipeline.state.repository import new_run, receipts_of
-from airflow_sitemaps.pipeline.status import robots, status
 from airflow_sitemaps.ports import QUIET, Clock, Progress
 from airflow_sitemaps.shards.guards import Refusal, refusal_text
 from airflow_sitemaps.shards.plan import Plan, SectionFailure, failure_of, failures_of
@@ -42,21 +39,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
-
-__all__ = [
-    "Planned",
-    "RunRequest",
-    "Written",
-    "build",
-    "explain",
-    "plan",
-    "publish",
-    "recover",
-    "robots",
-    "rollback",
-    "status",
-    "write",
-]
 
 log = logging.getLogger(__name__)
 

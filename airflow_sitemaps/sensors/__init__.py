@@ -159,13 +159,14 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
 
     def _plan_changes(self, context: Context) -> bool:
         from airflow_sitemaps.pipeline import stages
+        from airflow_sitemaps.pipeline.request import RunRequest
         from airflow_sitemaps.pipeline.state.repository import StateRepository
 
         manifest = StateRepository(self.sitemap.store.open().state).manifest()
         if manifest is not None and not manifest.promoted:
             log.info("%s: generation %d is not completely public; a run finishes it", self.sitemap, manifest.generation)
             return True
-        request = stages.RunRequest(sections=listed(self.sections), dry_run=True)
+        request = RunRequest(sections=listed(self.sections), dry_run=True)
         plan = stages.plan(self.rendered(context), request).plan
         log.info("%s: a build would %s", self.sitemap, "change something" if plan.changes else "find nothing to change")
         return bool(plan.changes)

@@ -9,9 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_sitemaps import MemoryStore, Observed, Section, ShardPolicy, Sitemap, SqlSource, metrics, report_text
+from airflow_sitemaps import (
+    MemoryStore,
+    Observed,
+    Section,
+    ShardPolicy,
+    Sitemap,
+    SqlSource,
+    metrics,
+    pipeline,
+    report_text,
+)
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
-from airflow_sitemaps.pipeline import rollback, stages
+from airflow_sitemaps.pipeline import rollback
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.shards import range_actions
 from airflow_sitemaps.testing import MemorySourceConfig
@@ -134,7 +144,7 @@ def test_urls_changed_a_day_are_counted_at_commits():
     world.clock.advance(24 * HOUR)
     world.rows[1]["priority"] = 0.4
     world.build()
-    state = stages.status(world.sitemap()).sections["pages"]
+    state = pipeline.status(world.sitemap()).sections["pages"]
     assert (state.urls_changed, state.lastmod_trust) == ({"2026-01-15": 3, "2026-01-16": 1}, None)
     plain = World([row(1)])
     assert plain.build().sections["pages"].urls_changed == {}
@@ -149,7 +159,7 @@ def test_a_rollback_keeps_what_the_week_was_like():
     world.build()
     rollback(world.sitemap(), 1, clock=world.clock)
     assert manifest_of(world).sections["pages"].dated_at == read_at is not None, "a part says what was read then"
-    state = stages.status(world.sitemap()).sections["pages"]
+    state = pipeline.status(world.sitemap()).sections["pages"]
     assert state.lastmod_trust == LastmodTrust(date_only=1, date_only_samples=(loc(1),))
 
 

@@ -11,6 +11,7 @@ import pytest
 from airflow_sitemaps import Guards
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.pipeline import stages
+from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.columnar import spread_of
 from airflow_sitemaps.report_text import lines
@@ -180,7 +181,7 @@ def test_a_report_and_a_plan_show_where_the_urls_are() -> None:
     }
     world.rows[-1] = {**world.rows[-1], "loc": f"{BASE}other/1"}
     planned = stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock)
-    explained = stages.explain(planned.plan)
+    explained = explain(planned.plan)
     assert f"published URLs below {BASE}p/: about {table[f'{BASE}p/'][0]:,}" in explained
     assert any(line.endswith(f"1 have a URL below {BASE}other/") for line in explained)
 

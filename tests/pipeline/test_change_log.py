@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap
+from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap, pipeline
 from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError
 from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key
 from airflow_sitemaps.ports import Overwrite
@@ -118,7 +119,7 @@ def test_the_plan_says_which_way_was_taken(table: Table) -> None:
         "the change log names 1 change in 1 of 20 ranges; only these are surveyed (the last "
     )
     planned = stages.plan(table.world.sitemap(), RunRequest(dry_run=True, full=True), clock=table.world.clock)
-    assert "  survey: every range is surveyed: a full run was requested" in stages.explain(planned.plan)
+    assert "  survey: every range is surveyed: a full run was requested" in explain(planned.plan)
 
 
 def test_the_position_is_committed_with_the_digests(table: Table) -> None:
@@ -260,7 +261,7 @@ def test_a_rollback_goes_on_from_its_own_position(table: Table) -> None:
     table.build()
     table.change(60, 0.7)
     table.build()
-    stages.rollback(table.world.sitemap(), 1, clock=table.world.clock)
+    pipeline.rollback(table.world.sitemap(), 1, clock=table.world.clock)
     report = table.build()
     assert (report.result, report.shards.rewritten) == ("published", 2)
     assert table.is_right()

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
+from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap, pipeline
 from airflow_sitemaps.errors import ConfigurationError, StoreContentError
-from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.changes import TooManyChangesError, changes, compare
 from airflow_sitemaps.pipeline.concurrency import inline
 from airflow_sitemaps.pipeline.state.repository import StateRepository
@@ -97,7 +97,7 @@ def test_a_rollback_takes_back_what_the_run_did(world):
     world.rows.append(row(25))
     world.rows[0]["priority"] = 0.3
     world.build()
-    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     assert told(world) == ([], ["p/10"], ["p/25"])
 
 
@@ -181,7 +181,7 @@ def test_they_are_what_crawlers_see(first, runs):
                 elif len(rows) > 1:
                     rows.pop(key, None)
             world.rows = _without_duplicates(rows)
-            generation = stages.status(world.sitemap()).generation
+            generation = pipeline.status(world.sitemap()).generation
             world.build()
             found = changes(world.sitemap(), since=generation)
             after = world.crawl().entries()

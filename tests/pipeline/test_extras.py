@@ -8,8 +8,8 @@ from datetime import timedelta
 import feedparser
 import pytest
 
-from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.pipeline.status import robots
 from airflow_sitemaps.protocol.reader import read
 from tests.support.environment import BASE, World, row
 
@@ -89,9 +89,9 @@ def test_feeds_are_read_back_by_feedparser(world, name):
 
 
 def test_robots_names_index_and_feeds(world):
-    assert stages.robots(world.sitemap()) == ()
+    assert robots(world.sitemap()) == ()
     world.build()
-    assert stages.robots(world.sitemap()) == tuple(
+    assert robots(world.sitemap()) == tuple(
         BASE + name for name in ("sitemap.xml", "recent.atom", "recent.rss", "recent-media.rss")
     )
 

@@ -9,9 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from airflow_sitemaps import Guards
+from airflow_sitemaps import Guards, pipeline
 from airflow_sitemaps.errors import ConfigurationError, GuardError, OwnershipError, StoreContentError, StoreError
-from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.adoption import adopt
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.state.repository import StateRepository
@@ -33,11 +32,11 @@ def test_a_rollback_is_a_new_generation_with_the_earlier_content(world):
     del world.rows[9:11]
     world.build()
     world.clock.advance(timedelta(hours=1))
-    report = stages.rollback(world.sitemap(), 1, clock=world.clock)
+    report = pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     assert report.generation == 3
     assert report.action == "rollback to 1"
     assert world.crawl().entries() == first.entries()
-    status = stages.status(world.sitemap())
+    status = pipeline.status(world.sitemap())
     assert [(n.generation, n.action) for n in status.history] == [(1, "build"), (2, "build"), (3, "rollback to 1")]
 
 
@@ -50,18 +49,18 @@ def test_a_rollback_that_is_tried_again_finishes_the_first_try(world, monkeypatc
     with monkeypatch.context() as broken:
         broken.setattr(promotion, "_promote_file", Mock(side_effect=StoreError("the store failed")))
         with pytest.raises(StoreError):
-            stages.rollback(world.sitemap(), 1, clock=world.clock)
-    report = stages.rollback(world.sitemap(), 1, clock=world.clock)
+            pipeline.rollback(world.sitemap(), 1, clock=world.clock)
+    report = pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     assert (report.generation, report.previous_generation, report.action) == (3, 2, "rollback to 1")
     assert report.sections["pages"].shards.rewritten == 1
-    assert [note.generation for note in stages.status(world.sitemap()).history][-1] == 3
+    assert [note.generation for note in pipeline.status(world.sitemap()).history][-1] == 3
 
 
 def test_the_run_after_a_rollback_publishes_the_source_again(world):
     world.build()
     world.rows[0]["priority"] = 0.3
     world.build()
-    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     world.build()
     assert world.crawl().entries() == world.rebuilt().entries()
     assert world.build().result == "unchanged"
@@ -75,7 +74,7 @@ def test_files_swept_long_ago_come_back_by_rollback(world):
     world.clock.advance(timedelta(days=5))
     world.build()
     assert "pages-00001.xml.gz" not in world.public()
-    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     assert world.crawl().entries() == first.entries()
 
 
@@ -84,12 +83,12 @@ def test_only_kept_generations_can_be_rolled_back_to(world):
     for n in range(5):
         world.rows[0]["priority"] = n / 10
         world.build()
-    status = stages.status(world.sitemap())
+    status = pipeline.status(world.sitemap())
     assert [note.generation for note in status.history] == [3, 4, 5]
     for generation in (0, 1, 2, 5, 9):
         with pytest.raises(ConfigurationError, match="earlier ones kept are: 3, 4"):
-            stages.rollback(world.sitemap(), generation, clock=world.clock)
-    assert stages.rollback(world.sitemap(), 3, clock=world.clock).generation == 6
+            pipeline.rollback(world.sitemap(), generation, clock=world.clock)
+    assert pipeline.rollback(world.sitemap(), 3, clock=world.clock).generation == 6
 
 
 def test_objects_do_not_grow_with_the_number_of_runs(world):
@@ -198,7 +197,7 @@ def test_a_rollback_puts_lost_and_overwritten_files_again(world):
     for name in world.public():
         world.store.public.put(name, b"another program's", mode=Overwrite(), content_type="text/html", metadata={})
     world.store.public.delete("pages-00002.xml.gz")
-    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     assert world.crawl().entries() == first.entries()
 
 
@@ -211,7 +210,7 @@ def test_a_rollback_replaces_no_file_of_another_pipeline(world):
     )
     before = world.public()
     with pytest.raises(OwnershipError, match="pages-00002"):
-        stages.rollback(world.sitemap(), 1, clock=world.clock)
+        pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     assert world.public() == before
 
 
@@ -225,7 +224,7 @@ def test_a_rollback_takes_no_name_of_another_program(world):
     ]
     for name in foreign:
         world.store.public.put(name, b"theirs", mode=Overwrite(), content_type="text/plain", metadata={})
-    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     assert world.crawl().entries() == first.entries()
     assert {world.public()[name][0] for name in foreign} == {b"theirs"}
 
@@ -244,7 +243,7 @@ def test_a_rollback_to_a_damaged_body_changes_nothing(copies):
     world.config.state.objects[body] = replace(kept, body=bytes(damaged))
     before = world.public()
     with pytest.raises(StoreContentError, match=r"pages-00001\.xml\.gz in generation 1, is missing or damaged"):
-        stages.rollback(world.sitemap(), 1, clock=world.clock)
+        pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     assert world.public() == before
     assert world.build().result == "unchanged"
 
@@ -261,7 +260,7 @@ def test_a_rollback_that_cannot_put_an_overwritten_file_again_changes_nothing():
     world.store.public.put(file.name, b"theirs", mode=Overwrite(), content_type="text/html", metadata={})
     before = world.public()
     with pytest.raises(StoreContentError, match=rf"the body of {file.name} in generation 1, is missing or damaged"):
-        stages.rollback(world.sitemap(), 1, clock=world.clock)
+        pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     assert world.public() == before
     assert world.build().result == "published"
     assert world.crawl().locs() == {r["loc"] for r in world.rows}

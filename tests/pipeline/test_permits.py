@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
+from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap, pipeline
 from airflow_sitemaps.errors import GuardError, PartlyPublishedError, RequestError, StoreError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import promotion
@@ -148,7 +148,7 @@ def test_a_run_that_knows_no_deployment_passes_and_changes_no_origin() -> None:
     shop.run(origin=PRODUCTION)
     shop.rows["a"][0] = row("second")
     assert build(shop.sitemap(), clock=shop.clock).result == "published"
-    stages.rollback(shop.sitemap(), 2, clock=shop.clock)
+    pipeline.rollback(shop.sitemap(), 2, clock=shop.clock)
     with pytest.raises(GuardError, match="moved"):
         shop.run(origin=STAGING)
 
@@ -187,9 +187,9 @@ def test_another_deployment_rolls_nothing_back() -> None:
     shop.rows["a"].append(row("a-99999"))
     shop.run(origin=PRODUCTION)
     with pytest.raises(GuardError, match=f"by the deployment {PRODUCTION}, and this run is of {STAGING}"):
-        stages.rollback(shop.sitemap(), 1, origin=STAGING, clock=shop.clock)
-    assert stages.rollback(shop.sitemap(), 1, origin=PRODUCTION, clock=shop.clock).generation == 3
-    assert stages.rollback(shop.sitemap(), 2, origin=STAGING, allow=["moved"], clock=shop.clock).generation == 4
+        pipeline.rollback(shop.sitemap(), 1, origin=STAGING, clock=shop.clock)
+    assert pipeline.rollback(shop.sitemap(), 1, origin=PRODUCTION, clock=shop.clock).generation == 3
+    assert pipeline.rollback(shop.sitemap(), 2, origin=STAGING, allow=["moved"], clock=shop.clock).generation == 4
 
 
 def test_a_permitted_move_is_recorded_though_nothing_changed() -> None:

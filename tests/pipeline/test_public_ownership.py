@@ -14,7 +14,7 @@ from msgspec import structs
 
 from airflow_sitemaps import LocalStore, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import OwnershipError
-from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline import build, rollback, stages
 from airflow_sitemaps.pipeline.state.identity import OWNER, STATE_ID
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Create, Overwrite
@@ -365,7 +365,7 @@ def test_a_worker_three_days_fast_writes_no_lastmod_of_the_future(
     rows.append(row(13))
     build(sitemap, clock=fast)
     assert max(index_dates()) <= limit
-    stages.rollback(sitemap, 1, clock=fast)
+    rollback(sitemap, 1, clock=fast)
     assert len(index_dates()) == len(crawl(store.open()).files)
     assert max(index_dates()) <= limit
     rows.append(row(14, lastmod=right.now()))

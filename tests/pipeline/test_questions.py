@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps import Canary, Guards, MemoryStore, Section, ShardPolicy, Sitemap
+from airflow_sitemaps import Canary, Guards, MemoryStore, Section, ShardPolicy, Sitemap, pipeline
 from airflow_sitemaps.errors import (
     ConfigurationError,
     ConflictError,
@@ -176,7 +176,7 @@ def test_a_kept_section_stays_and_the_same_loss_asks_again_after_a_day(shop: Sho
 
     assert report is not None
     assert "the published section is kept; answered by Ada" in report.warnings
-    newest, before = stages.status(shop.sitemap()).guard_results
+    newest, before = pipeline.status(shop.sitemap()).guard_results
     for results in (newest, before):
         assert results.lines[0].startswith("refused: Section 'products' would shrink from 100 to 70 ")
     assert newest.lines[1:] == ("the published section is kept; answered by Ada",)
@@ -204,7 +204,7 @@ def test_a_repeated_try_writes_the_report_that_the_first_could_not(shop: Shop, m
 
     assert report is not None
     assert shop.manifest == recorded, "an answer is recorded once"
-    assert "the published section is kept; answered by Ada" in stages.status(shop.sitemap()).guard_results[0].lines
+    assert "the published section is kept; answered by Ada" in pipeline.status(shop.sitemap()).guard_results[0].lines
 
 
 def test_an_answer_that_keeps_a_section_of_a_closed_question_reports_nothing(shop: Shop) -> None:

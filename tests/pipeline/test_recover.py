@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_sitemaps import LocalStore, Section, Sitemap
+from airflow_sitemaps import LocalStore, Section, Sitemap, pipeline
 from airflow_sitemaps.errors import ConfigurationError, ConflictError, StoreError
 from airflow_sitemaps.pipeline import build, recover, stages
 from airflow_sitemaps.pipeline.find import find
+from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.request import OpenSitemap, RunRequest
@@ -75,7 +76,7 @@ def test_a_lost_body_of_an_index_that_is_not_promoted_is_rendered_again(interrup
 
 def test_a_plan_and_a_search_say_that_files_are_not_public_yet(interrupted: World) -> None:
     planned = stages.plan(interrupted.sitemap(), RunRequest(dry_run=True), clock=interrupted.clock)
-    assert any("a run finishes its promotion first" in line for line in stages.explain(planned.plan))
+    assert any("a run finishes its promotion first" in line for line in explain(planned.plan))
     search = find(interrupted.sitemap(), row(50)["loc"])
     assert (search.listed, search.note) == (True, "the generation is committed, and not all its files are public yet")
     interrupted.build()
@@ -167,7 +168,7 @@ def test_it_finishes_the_generation_of_the_run_that_overtook_it(interrupted: Wor
 
 def test_a_rollback_that_another_run_overtakes_undoes_nothing_of_it(interrupted: World) -> None:
     with pytest.raises(ConflictError, match="another run committed generation 3 first; nothing was rolled back"):
-        stages.rollback(interrupted.sitemap(overtaken(interrupted)), 1, clock=interrupted.clock)
+        pipeline.rollback(interrupted.sitemap(overtaken(interrupted)), 1, clock=interrupted.clock)
 
     assert promoted(interrupted)
     assert interrupted.crawl().entries() == interrupted.rebuilt().entries()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_sitemaps import Guards, MemoryStore
+from airflow_sitemaps import Guards, MemoryStore, pipeline
 from airflow_sitemaps.errors import IncompleteError, OwnershipError, SourceMovedError, StoreError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.state.identity import OWNER, STATE_ID
@@ -175,7 +175,7 @@ def test_a_crash_right_after_the_commit_leaves_the_earlier_generation_to_roll_ba
     with pytest.raises(SimulatedCrash):
         build(world.sitemap(FaultyStore(world.config, faults)), clock=world.clock)
     assert manifest_of(world).generation == 2
-    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     assert world.crawl().entries() == before
 
 

@@ -10,8 +10,9 @@ from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import GuardError, RuleError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.plan import dry_run
+from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.request import RunRequest
-from airflow_sitemaps.pipeline.stages import explain, plan
+from airflow_sitemaps.pipeline.stages import plan
 from airflow_sitemaps.protocol.rules import RULES
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.simulated_source import SimulatedSourceConfig

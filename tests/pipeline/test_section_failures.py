@@ -18,6 +18,7 @@ from airflow_sitemaps.errors import (
     SourceMovedError,
 )
 from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
@@ -369,14 +370,14 @@ def test_a_retired_section_stays_if_only_it_lists_a_url_that_must_be_listed(shop
 def test_a_dry_run_names_what_would_fail(shop: Shop) -> None:
     shop.fail("survey", SourceError("the database is down"))
     planned = stages.plan(shop.sitemap(), RunRequest(dry_run=True), clock=shop.clock)
-    assert "not published: section products: SourceError: the database is down" in stages.explain(planned.plan)
+    assert "not published: section products: SourceError: the database is down" in explain(planned.plan)
 
 
 def test_a_plan_with_a_refused_section_does_not_say_that_nothing_changed(shop: Shop) -> None:
     build(shop.sitemap(), clock=shop.clock)
-    assert stages.explain(stages.plan(shop.sitemap(), clock=shop.clock).plan)[-1].startswith("nothing changed: ")
+    assert explain(stages.plan(shop.sitemap(), clock=shop.clock).plan)[-1].startswith("nothing changed: ")
     del shop.products[5:]
-    explained = stages.explain(stages.plan(shop.sitemap(), RunRequest(asks=True), clock=shop.clock).plan)
+    explained = explain(stages.plan(shop.sitemap(), RunRequest(asks=True), clock=shop.clock).plan)
     assert any(line.startswith("refused: Section 'products'") for line in explained)
     assert explained[-1] == "nothing will be written"
 

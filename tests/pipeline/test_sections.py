@@ -12,6 +12,7 @@ from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, GuardError, OwnershipError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import commit_files
+from airflow_sitemaps.pipeline.status import robots
 from airflow_sitemaps.protocol import MAX_INDEXES, PROFILES
 from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
@@ -125,7 +126,7 @@ def test_text_sitemaps(config, clock):
     assert found.locs() == {f"{BASE}p/{n}" for n in range(1, 8)}
     # Listed in the index, not in robots.txt: docs/decisions/protocol-policy.md says why.
     assert b"a-00001.txt.gz</loc>" in config.public.objects["sitemap.xml"].body
-    assert stages.robots(sitemap(config, text)) == (BASE + "sitemap.xml",)
+    assert robots(sitemap(config, text)) == (BASE + "sitemap.xml",)
     text.source.rows[0]["loc"] = BASE + "p/changed"
     assert build(sitemap(config, text), clock=clock).shards.rewritten == 1
 

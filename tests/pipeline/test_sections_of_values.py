@@ -12,7 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from airflow_sitemaps import Guards, ListSource, MemoryStore, Observed, Section, ShardPolicy, Sitemap, SqlSource
+from airflow_sitemaps import (
+    Guards,
+    ListSource,
+    MemoryStore,
+    Observed,
+    Section,
+    ShardPolicy,
+    Sitemap,
+    SqlSource,
+    pipeline,
+)
 from airflow_sitemaps.errors import (
     ConfigurationError,
     GuardError,
@@ -428,7 +438,7 @@ def test_an_earlier_generation_returns_with_its_sections(shop: Shop) -> None:
     first = crawl(shop.store.open()).locs()
     shop.add("sv", 1)
     shop.build()
-    report = stages.rollback(shop.sitemap(), 1, clock=shop.clock)
+    report = pipeline.rollback(shop.sitemap(), 1, clock=shop.clock)
     assert shop.sizes(report) == {"products-de": 40, "products-other": 19, "products-sv": 0}
     assert sorted(crawl(shop.store.open()).locs()) == sorted(first)
     shop.clock.advance(timedelta(hours=1))

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from lxml import etree
 
+from airflow_sitemaps import pipeline
 from airflow_sitemaps.errors import RefusedError
-from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.protocol import markup
 from airflow_sitemaps.verification import of_sitemap
 from tests.support.environment import BASE, World, row
@@ -59,7 +59,7 @@ def test_it_stays_as_it_is_and_costs_no_generation(world):
     world.build()
     assert world.public()["sitemap.xsl"] == before["sitemap.xsl"]
     assert REFERENCE in world.public()["sitemap.xml"][0]
-    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     assert REFERENCE in world.public()["sitemap.xml"][0]
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap
+from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap, pipeline
 from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError
-from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import known_key
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing import FakeClock, crawl
@@ -116,7 +116,7 @@ def test_a_rollback_is_surveyed(table: Table) -> None:
     table.world.rows[40]["priority"] = 0.7
     table.version = "v2"
     table.build()
-    stages.rollback(table.world.sitemap(), 1, clock=table.world.clock)
+    pipeline.rollback(table.world.sitemap(), 1, clock=table.world.clock)
     assert table.build().result == "published"
     assert table.is_right()
 

@@ -7,9 +7,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from airflow_sitemaps import Guards, ListSource, MemoryStore, Section, Sitemap, SqlSource
+from airflow_sitemaps import Guards, ListSource, MemoryStore, Section, Sitemap, SqlSource, pipeline
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.plan import surveys
 from airflow_sitemaps.pipeline.plan.surveys import SLICES
 from tests.support.environment import World, row
@@ -63,7 +62,7 @@ def test_after_a_rollback_everything_is_surveyed(world):
     world.build()
     world.clock.advance(timedelta(hours=2))
     assert world.build().result == "unchanged"
-    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     world.build()
     assert world.crawl().entries() == world.rebuilt().entries()
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import feedparser
 import pytest
 
-from airflow_sitemaps import Guards
+from airflow_sitemaps import Guards, pipeline
 from airflow_sitemaps.errors import GuardError, IncompleteError, StoreError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.state.repository import StateRepository
@@ -124,7 +124,7 @@ def test_a_section_that_is_rolled_back_away_and_returns_goes_on_counting():
     world.rows.append(row(11))
     world.build()
     names = set(world.public())
-    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     world.build()
     fresh = set(world.public()) - names
     assert all(name.startswith("pages-0000") and name > "pages-00004" for name in fresh)
@@ -182,7 +182,7 @@ def test_a_rollback_to_fewer_urls_is_the_new_measure():
     world.rows.extend(row(1000 + n) for n in range(40))
     world.build()
     del world.rows[60:]
-    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    pipeline.rollback(world.sitemap(), 1, clock=world.clock)
     assert world.build().result == "unchanged"
 
 

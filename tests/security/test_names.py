@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import DAG
 
-from airflow_sitemaps import LocalStore, S3Store, Section, Sitemap, SitemapTaskGroup, SqlSource
+from airflow_sitemaps import LocalStore, S3Store, Section, Sitemap, SitemapTaskGroup, SqlSource, pipeline
 from airflow_sitemaps.errors import ConfigurationError, GuardError, SitemapError
-from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.adoption import adopt
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.security.area import Area
@@ -164,7 +164,7 @@ def test_templates_in_data_and_parameters_are_not_rendered_twice(
     done = run(dag, {"kind": "{{ ds }}' OR 1=1 --"})
 
     assert states(done)["sitemap.publish"] == "success"
-    assert stages.status(sitemap).urls == 1
+    assert pipeline.status(sitemap).urls == 1
     assert sitemap.store.open().public.get("pages-00001.xml.gz") is not None
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_sitemaps import LocalStore, MemoryStore, Section, ShardPolicy, Sitemap
+from airflow_sitemaps import LocalStore, MemoryStore, Section, ShardPolicy, Sitemap, pipeline
 from airflow_sitemaps.errors import ManifestError, SitemapError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.shards import codec
@@ -74,7 +74,7 @@ def test_a_manifest_names_nothing_outside(area: Area, plant: Callable[[dict[str,
     with pytest.raises(ManifestError, match=r"manifest\.json\.gz cannot be read"):
         build(area.sitemap)
     with pytest.raises(ManifestError):
-        stages.rollback(area.sitemap, 1)
+        pipeline.rollback(area.sitemap, 1)
 
     assert area.files() == before
 

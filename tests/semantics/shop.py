@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import DAG
 
 from airflow_sitemaps import Guards, LocalStore, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
-from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.pipeline.stages import status
+from airflow_sitemaps.pipeline import build, status
 from tests.simulation.faults import Faults, FaultyStore
 
 if TYPE_CHECKING:

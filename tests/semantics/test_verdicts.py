@@ -20,7 +20,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import delete, select, update
 
 from airflow_sitemaps import LocalStore, Section
-from airflow_sitemaps.pipeline.stages import rollback
+from airflow_sitemaps.pipeline import rollback
 from airflow_sitemaps.plugin.pages import overview
 from airflow_sitemaps.plugin.pages.sitemap_pages import SitemapLine, line_of, page_of
 from airflow_sitemaps.plugin.readings import BoundedCache

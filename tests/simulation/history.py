@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
-from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.plan import surveys
+from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing import FakeClock
 from tests.simulation import foreign_sitemap
@@ -268,7 +268,7 @@ class History:
             return
         sections = self.environment.dagfile.sections
         share = 0.15 if self.profile.partial is None else self.profile.partial
-        request = stages.RunRequest(
+        request = RunRequest(
             batch_rows=self.random.choice((4, 8, 500)),
             full=self.random.random() < 0.1,
             sections=(self.random.choice(sections),) if self.random.random() < share else (),

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from airflow_sitemaps import pipeline
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.concurrency import inline
 from airflow_sitemaps.pipeline.publish.rollback import rollback
@@ -266,11 +267,11 @@ class IncrementalMachine(RuleBasedStateMachine):
         stages.publish(self._sitemap(), planned.key, receipts, clock=self.clock)
         self.current = False
 
-    @precondition(lambda self: stages.status(self._sitemap()).generation > 1)
+    @precondition(lambda self: pipeline.status(self._sitemap()).generation > 1)
     @rule(data=st.data())
     def roll_back(self, data: st.DataObject) -> None:
         """Publish an earlier generation again. The next run returns to the current rows."""
-        kept = [note.generation for note in stages.status(self._sitemap()).history[:-1]]
+        kept = [note.generation for note in pipeline.status(self._sitemap()).history[:-1]]
         if kept:
             rollback(self._sitemap(), data.draw(st.sampled_from(kept)), clock=self.clock)
             self.current = False

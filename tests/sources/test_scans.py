@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import RefusedError, SourceConfigurationError
 from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.shards.codec import decode_plan, encode
 from airflow_sitemaps.shards.ranges import KeyRange, cut
@@ -140,7 +141,7 @@ def test_a_survey_above_the_ceiling_is_refused_before_it_runs(sitemap: Any, capl
 
 def test_the_plan_says_what_the_survey_scans(sitemap: Any) -> None:
     plan = stages.plan(sitemap(None), RunRequest(dry_run=True)).plan
-    (line,) = (line for line in stages.explain(plan) if "estimated to scan" in line)
+    (line,) = (line for line in explain(plan) if "estimated to scan" in line)
     assert line == "  the survey was estimated to scan 1.9 MB"
     assert decode_plan(encode(plan)) == plan
     older = replace(plan, sections={"pages": replace(plan.sections["pages"], scan=None)})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap
+from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap, pipeline
 from airflow_sitemaps.errors import ConfigurationError, ConflictError, StoreError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.state.capability_probe import WORTH_ASKING, copies, forget
@@ -134,10 +134,10 @@ def test_an_unfinished_promotion_is_rolled_forward(site: Site, key: str, fault: 
     with pytest.raises(SimulatedCrash):
         build(site.sitemap(faulty))
     assert crawl(site.store.open()).locs() == before
-    assert stages.status(site.sitemap()).generation == 2
+    assert pipeline.status(site.sitemap()).generation == 2
     assert build(site.sitemap()).result == "unchanged"
     site.check()
-    assert stages.status(site.sitemap()).generation == 2
+    assert pipeline.status(site.sitemap()).generation == 2
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_rollback_and_the_way_back(site: Site) -> None:
     site.rows = site.rows[:8]
     build(site.sitemap())
     newest = site.rows
-    assert stages.rollback(site.sitemap(), 1).generation == 3
+    assert pipeline.rollback(site.sitemap(), 1).generation == 3
     site.rows = kept
     site.check()
     site.rows = newest
