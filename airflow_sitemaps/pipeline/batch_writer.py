@@ -71,9 +71,8 @@ class Written:
 def write_batch(opened: OpenSitemap, plan: Plan, number: int) -> Written:
     """Write one batch of a plan.
 
-    Raises:
-        SourceMovedError: A range has suspiciously fewer rows than at the survey.
-        ConfigurationError: The section's configuration changed after the plan was made.
+    Raises SourceMovedError if a range has suspiciously fewer rows than at the survey, ConfigurationError if the section's
+    configuration changed after the plan was made.
     """
     if not 0 <= number < len(plan.batches):
         raise ConfigurationError(

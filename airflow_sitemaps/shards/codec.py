@@ -61,12 +61,9 @@ class StagedShard(Content, frozen=True, kw_only=True):
 
 
 class Receipt(Record, frozen=True, kw_only=True):
-    """Result of a written batch.
+    """Result of a written batch: the pieces of every action, by the action's position in its section's plan.
 
-    Attributes:
-        pieces: The pieces of every action, by the action's position in its section's plan.
-        seconds: Wall time, in seconds.
-        feed_texts: Titles and descriptions of the newest entries, if the section has them and the sitemap has feeds.
+    ``feed_texts`` are those of the newest entries, if the section has them and the sitemap has feeds.
     """
 
     run: RunName

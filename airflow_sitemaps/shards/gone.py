@@ -32,13 +32,9 @@ class LastWords(Record, frozen=True, kw_only=True):
 
 
 class GoneUrls(Record, frozen=True, kw_only=True):
-    """The gone URLs of a generation.
+    """The gone URLs of a generation, with the time at which each left the source, and the last words about other URLs.
 
-    Attributes:
-        urls: When each URL left the source.
-        words: The last words about other URLs.
-        unsure: Sections that must take part in a run before a URL may be named gone again, because words were lost or too
-            many.
+    The sections ``unsure`` must take part in a run before a URL may be named gone again, because words were lost or too many.
     """
 
     urls: Mapping[str, Moment] = {}

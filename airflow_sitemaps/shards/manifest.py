@@ -64,11 +64,9 @@ class PublicFile(Record, frozen=True, kw_only=True):
 
 
 class LedgerPart(Record, frozen=True, kw_only=True):
-    """A private file of what each URL of one shard has been through (see ``ledger.part``).
+    """A private file of what each URL of one shard has been through (see ``ledger``).
 
-    Attributes:
-        checksum: First 16 hexadecimal digits of the SHA-256 of its bytes.
-        observed: Whether the lastmods were observed. Default: False, they are those of a column.
+    ``observed`` says whether the lastmods were observed. Default: False, they are those of a column.
     """
 
     body: BodyKey
@@ -126,8 +124,7 @@ class Content(Record, frozen=True, kw_only=True):
 class Shard(Content, frozen=True, kw_only=True):
     """One key range and the file that holds its entries, or None if the range has no valid row.
 
-    Attributes:
-        dirty_since: Time of the first run that found changes which wait. Default: None, the file has the surveyed rows.
+    ``dirty_since`` is the time of the first run that found changes which wait. Default: None, the file has the surveyed rows.
     """
 
     range: KeyRange
@@ -254,10 +251,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
 class IndexRecord(Record, frozen=True, kw_only=True):
     """Settings of a generation's indexes, and the names of its extra files.
 
-    Attributes:
-        name: Name of the (first) index.
-        limits: Name of the limits of one index file.
-        changed_in: Generation that last changed any of these; a plan based on an older one is stale.
+    ``changed_in`` is the generation that last changed any of these; a plan based on an older one is stale.
     """
 
     name: RelativePath
@@ -268,12 +262,9 @@ class IndexRecord(Record, frozen=True, kw_only=True):
 
 
 class GoneRecord(Record, frozen=True, kw_only=True):
-    """Where the gone URLs of a generation are kept (see ``shards.gone``).
+    """Where the gone URLs of a generation are kept (see ``shards.gone``): their number, and when the oldest left.
 
-    Attributes:
-        body: Key of the private object.
-        urls: Number of gone URLs; the oldest left at ``oldest`` (default: None, there are none).
-        awaits: Names of the sections whose next run may change which URLs are gone.
+    ``awaits`` names the sections whose next run may change which URLs are gone.
     """
 
     body: BodyKey

@@ -260,12 +260,9 @@ class Batch(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCheck:
-    """The effect of one rule on the checked rows.
+    """The ``effect`` of one rule on the checked rows: ``left out``, ``past its age`` or ``listed``.
 
-    Attributes:
-        verdict: The verdict of the rule, such as ``drop_row``.
-        effect: The result for a row: ``left out``, ``past its age`` or ``listed``.
-        setting: The setting to change if the result is not wanted.
+    ``setting`` says what to change if that is not wanted.
     """
 
     rule: str
@@ -280,10 +277,7 @@ class RuleCheck:
 class SectionCheck:
     """The first rows of a section, rendered as a build would render them.
 
-    Attributes:
-        all_rows: Rows of the section.
-        urls: Rows that a build would list.
-        rules: Every rule that these rows break, the most frequent first; ``unbroken`` names the others.
+    ``rules`` are those that these rows break, the most frequent first; ``unbroken`` names the others.
     """
 
     section: str

@@ -182,12 +182,8 @@ class SectionFacts:
 class CommitFacts:
     """The input of the reducer in addition to manifest, plan and receipts.
 
-    Attributes:
-        sections: Configuration of the sections by name, in the order of the index.
-        history: Number of generations kept for rollback.
-        index_etags: Etags of the objects that now have the names of drifted or unknown index files, and in a rollback of
-            drifted shards; None for a name without an object.
-        adopted: Public names of another program's sitemap that this run takes over.
+    The sections are in the order of the index. ``index_etags`` are those of the objects that now have the names of drifted or
+    unknown index files, and in a rollback of drifted shards; None for a name without an object.
     """
 
     owner: str

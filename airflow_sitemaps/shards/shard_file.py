@@ -42,10 +42,7 @@ class ShardFile(Content, frozen=True, kw_only=True):
     Attributes:
         first_key: Lower end of the file's key range, as the JSON text of the first row's key. None for the first file.
         body: The gzip file. None if no row was valid; then there is no file, ``urls`` and ``xml_byte_size`` are 0, and
-            ``xml_hash`` is empty.
-        xml_hash: BLAKE3 of the uncompressed bytes, in hexadecimal.
-        xml_byte_size: Uncompressed size, in bytes.
-        judged: The ledger part of its URLs. Default: None, if there is none.
+            ``xml_hash``, the BLAKE3 of the uncompressed bytes, is empty.
     """
 
     first_key: str | None

@@ -146,10 +146,7 @@ def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> Mapping[s
     """Check that every body that a generation newly needs exists and is complete, unless the old manifest has it.
 
     The same holds for the ledger parts of the run itself. An earlier part that was lost counts like none, so a rollback
-    does not need it. The returned infos, by key, may cover more bodies of the same folders.
-
-    Raises:
-        IncompleteError: A body is missing or has another size.
+    does not need it. The returned infos, by key, may cover more bodies of the same folders. Raises IncompleteError.
     """
     kept = old.bodies() if old is not None else set()
     sizes = {file.body: (file.byte_size, f"the body of {file.name}") for file in new.public_files()}

@@ -66,11 +66,8 @@ def promote(
     If it is ``fresh``, no other run can have begun this promotion. Each file is then put at once, on the condition that the
     old one is as the manifest says; only if that fails, the old one is read first.
 
-    Raises:
-        SupersededError: Another generation is current.
-        ConflictError: Questions about this generation were opened or closed ``RACES`` times meanwhile.
-        OwnershipError: Another pipeline put an object under one of the names.
-        StoreError: The store or a required purge failed. Nothing is lost: the next try or run continues.
+    Raises SupersededError if another generation is current, OwnershipError if another pipeline put an object under one of the
+    names, StoreError if the store or a required purge failed. Nothing is lost: the next try or run continues.
     """
     for _ in range(RACES):
         try:
@@ -286,10 +283,7 @@ def roll_forward(opened: OpenSitemap, current: ManifestVersion) -> ManifestVersi
     """Finish the promotion of a committed generation that another run left unfinished.
 
     If another run finishes it first and commits the next generation, that one is finished too. The next commit then
-    always follows a generation that is public.
-
-    Raises:
-        ConflictError: Another run removed the manifest, or other runs committed ``RACES`` times meanwhile.
+    always follows a generation that is public. Raises ConflictError if that never ends, or if the manifest was removed.
     """
     for _ in range(RACES):
         manifest = current.manifest

@@ -163,8 +163,7 @@ EXAMINED_SHARDS: Final = 20
 def adopted_names(opened: OpenSitemap, manifest: Manifest | None, *, adopt: bool) -> tuple[str, ...]:
     """Return the names of public files that this run may take over; none if the address is free or this pipeline's.
 
-    Raises:
-        OwnershipError: The index belongs to another program, and the run was not started with ``adopt``.
+    Raises OwnershipError if the index belongs to another program, and the run was not started with ``adopt``.
     """
     sitemap, store = opened.sitemap, opened.store
     if manifest is not None and not adopt:

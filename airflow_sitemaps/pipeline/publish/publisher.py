@@ -40,15 +40,10 @@ RACES: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """Result of a commit.
+    """Result of a commit, with the plan as fitted to the commits of other runs, and the info of the new bodies by key.
 
-    Attributes:
-        plan: The plan as committed: fitted to the commits of other runs. Its warnings and failures are those of the
-            whole run up to here.
-        old: The manifest before. Default: None, there was none, or an earlier try of this run replaced it.
-        repeated: Whether an earlier try of this run had already committed.
-        unchanged: Whether all rows read gave the published content, so that nothing was put.
-        bodies: Info of the new bodies by key, read just before the commit.
+    ``old`` is the manifest before: None if there was none, or if an earlier try of this run had committed (``repeated``). It is
+    ``unchanged`` if all rows read gave the published content, so that nothing was put.
     """
 
     plan: Plan

@@ -80,13 +80,10 @@ def _result(place: str, ask: Callable[[], str]) -> str:
 
 
 def probe(store: Store) -> bool:
-    """Return whether a store enforces conditional puts in its two areas.
+    """Return whether a store enforces conditional puts in its two areas. A store that does not say it is probed.
 
-    The probe runs only if ``store.enforces_conditions`` is None and if no result is cached in this process. Results are
-    cached by endpoint: an area's ``place``, or else its address.
-
-    Raises:
-        ConfigurationError: The store rejects the credentials, has no such bucket, or refuses conditions that hold.
+    Results are cached in this process by endpoint: an area's ``place``, or else its address. Raises ConfigurationError if the
+    store rejects the credentials, has no such bucket, or refuses conditions that hold.
     """
     if store.enforces_conditions is not None:
         return store.enforces_conditions
