@@ -64,26 +64,19 @@ class RowLosses:
         all_rows = number == self.rows
         some = f"all {number:,}" if all_rows else f"{number:,}"
         samples = self.samples.get(rule, ())
-        cause = ""
-        if rule == "scope-host":
-            if origins := _origins(samples, self.base_url):
-                verb = "are" if all_rows else "seem to be"
-                cause = f"{some} URLs {verb} on {' and '.join(origins)}; base_url is {self.base_url}"
-        elif rule == "key-null":
-            cause = f"the key is NULL in {some} rows; use key columns that are never NULL"
-        elif rule == "loc-missing":
-            cause = f"a column of loc= is NULL or empty in {some} rows"
-        elif rule == "loc-relative":
-            cause = f"{some} values of loc= are only parts of URLs; {_advice(samples, self.base_url)}"
-        elif rule == "loc-scheme":
-            cause = f"{some} values of loc= begin with neither https:// nor http://"
-        elif rule == "news-missing":
-            # The rule of the field names what the article lacks; that of the row shows its value.
-            reasons = self.samples.get("news") or self.samples.get("extension-json") or ()
-            cause = f"the article is not complete in {some} rows, such as {reasons[0]!r}" if reasons else ""
-        elif rule == "loc-duplicate":
-            cause = f"{some} rows repeat the URL of another row; check loc= and the joins of the query"
-        return f"Likely cause: {cause}." if cause else ""
+        origins, verb = " and ".join(_origins(samples, self.base_url)), "are" if all_rows else "seem to be"
+        # The rule of the field names what the article lacks; that of the row shows its value.
+        reasons = self.samples.get("news") or self.samples.get("extension-json")
+        causes = {
+            "scope-host": origins and f"{some} URLs {verb} on {origins}; base_url is {self.base_url}",
+            "key-null": f"the key is NULL in {some} rows; use key columns that are never NULL",
+            "loc-missing": f"a column of loc= is NULL or empty in {some} rows",
+            "loc-relative": f"{some} values of loc= are only parts of URLs; {_advice(samples, self.base_url)}",
+            "loc-scheme": f"{some} values of loc= begin with neither https:// nor http://",
+            "news-missing": reasons and f"the article is not complete in {some} rows, such as {reasons[0]!r}",
+            "loc-duplicate": f"{some} rows repeat the URL of another row; check loc= and the joins of the query",
+        }
+        return f"Likely cause: {cause}." if (cause := causes.get(rule)) else ""
 
 
 def _advice(samples: Sequence[str], base_url: str) -> str:
