@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -111,41 +111,34 @@ class _Body:
         self._compressor.feed(data)
 
 
+@dataclass(slots=True)
 class FileWriter:
     """Writes the entries of one file, within its limits.
 
-    It also samples one URL in ``2**level``, and records which of ``must_list`` the file holds.
+    It also samples one URL in ``2**level``, and records which of ``must_list`` the file holds. ``digest`` is that of the rows so
+    far, ``urls`` the number of entries, duplicates included.
     """
 
-    def __init__(
-        self,
-        context: RowContext,
-        preset: Preset,
-        *,
-        first_key: str | None,
-        level: int,
-        must_list: tuple[str, ...],
-        ledger: RangeLedger | None,
-    ) -> None:
-        self._ledger = ledger
-        self._prints: list[pa.Array] = []
-        self._level = level
-        self._must_list = must_list
-        self._context = context
-        self._preset: Preset = preset
-        self._first_key = first_key
-        self._last_key: str | None = None
-        self._body = _Body(context, preset)
-        self._pieces: list[Cleaned] = []
-        self._keys: list[pa.Array] = []
-        self._articles = 0
-        self._feed_texts: list[FeedText] = []
-        self._tally = Tally()
-        self._settled = True
-        self.digest = EMPTY
-        """Digest of the rows so far."""
-        self.urls = 0
-        """Number of entries, duplicates included."""
+    context: RowContext
+    preset: Preset
+    level: int
+    must_list: tuple[str, ...]
+    ledger: RangeLedger | None
+    first_key: str | None
+    digest: Digest = EMPTY
+    urls: int = 0
+    _last_key: str | None = None
+    _body: _Body = field(init=False)
+    _pieces: list[Cleaned] = field(default_factory=list)
+    _keys: list[pa.Array] = field(default_factory=list)
+    _prints: list[pa.Array] = field(default_factory=list)
+    _articles: int = 0
+    _feed_texts: list[FeedText] = field(default_factory=list)
+    _tally: Tally = field(default_factory=Tally)
+    _settled: bool = True
+
+    def __post_init__(self) -> None:
+        self._body = _Body(self.context, self.preset)
 
     def has_room(self, cleaned: Cleaned) -> bool:
         """Return whether these entries still fit."""
@@ -153,7 +146,7 @@ class FileWriter:
 
     def append(self, rows: pa.RecordBatch, cleaned: Cleaned, tally: Tally) -> bool:
         """Add the entries of ``rows``. If they do not fit, change nothing and return False."""
-        if self.urls + len(cleaned) > self._context.max_urls:
+        if self.urls + len(cleaned) > self.context.max_urls:
             return False
         rendered = self._body.render(cleaned)
         if not self._fits(cleaned, rendered):
@@ -161,12 +154,12 @@ class FileWriter:
         self._body.write(cleaned, rendered)
         self._pieces.append(cleaned)
         self._keys.append(rows.column("key"))
-        if self._ledger is not None:
-            self._ledger.saw(rows)
-            self._prints.append(self._ledger.prints(rows))
+        if self.ledger is not None:
+            self.ledger.saw(rows)
+            self._prints.append(self.ledger.prints(rows))
         self._articles += cleaned.articles()
-        if self._context.feeds_since is not None:
-            texts = recent_texts(rows, cleaned, self._context.feeds_since)
+        if self.context.feeds_since is not None:
+            texts = recent_texts(rows, cleaned, self.context.feeds_since)
             self._feed_texts = newest_texts([*self._feed_texts, *texts]) if texts else self._feed_texts
         self.urls += len(cleaned)
         self.digest = self.digest + digest_of(rows)
@@ -189,13 +182,13 @@ class FileWriter:
         pieces = self._without_duplicates(spreads)
         spreads = spreads if pieces is self._pieces else [spread_of(piece.loc) for piece in pieces]
         urls = sum(map(len, pieces))
-        judged = self._ledger.judge(pieces, self._keys, self._prints) if self._ledger is not None and urls else None
+        judged = self.ledger.judge(pieces, self._keys, self._prints) if self.ledger is not None and urls else None
         body, xml_hash, byte_size = self._body.finish() if urls else (None, "", 0)
         listed = [piece.lastmods for piece in pieces if piece.lastmods is not None]
         rechecks = (piece.recheck_at for piece in pieces if piece.recheck_at is not None)
-        prints, prefixes = sample([piece.loc for piece in pieces], self._level, spreads) if urls else (None, {})
+        prints, prefixes = sample([piece.loc for piece in pieces], self.level, spreads) if urls else (None, {})
         return ShardFile(
-            first_key=self._first_key,
+            first_key=self.first_key,
             last_key=None if self._last_key is None else tuple(json.loads(self._last_key)),
             digest=self.digest,
             urls=urls,
@@ -205,7 +198,7 @@ class FileWriter:
             xml_byte_size=byte_size,
             newest_lastmod=max(filter(None, (each.extreme(pc.max) for each in listed)), default=None),
             recheck_at=min(rechecks, default=None),
-            sample_level=self._level if urls else 0,
+            sample_level=self.level if urls else 0,
             sample=prints,
             prefixes=prefixes,
             lastmods=sum(len(each.day) - each.day.null_count for each in listed),
@@ -223,16 +216,16 @@ class FileWriter:
 
     def _must(self, pieces: list[Cleaned]) -> tuple[str, ...]:
         """Return the URLs that must be listed and are in this file."""
-        wanted = pa.array(self._must_list, pa.string())
+        wanted = pa.array(self.must_list, pa.string())
         if not len(wanted):
             return ()
         present = (piece.loc.filter(pc.is_in(piece.loc, wanted)) for piece in pieces)
         return tuple(sorted({loc for locs in present for loc in locs.to_pylist()}))
 
     def _fits(self, cleaned: Cleaned, rendered: Rendered) -> bool:
-        if self.urls + len(cleaned) > self._context.max_urls or self._articles + cleaned.articles() > MAX_NEWS:
+        if self.urls + len(cleaned) > self.context.max_urls or self._articles + cleaned.articles() > MAX_NEWS:
             return False
-        return self._body.fits(rendered, cleaned.prefixes(), self._context.limits.max_byte_size)
+        return self._body.fits(rendered, cleaned.prefixes(), self.context.limits.max_byte_size)
 
     def _without_duplicates(self, spreads: list[Numbers]) -> list[Cleaned]:
         """Return the pieces without repeated URLs. If there are any, the body is rendered again."""
@@ -251,11 +244,11 @@ class FileWriter:
                     samples.append(rows.sample(loc, number))
             masks.append(mask)
         self._settled = self._is_equal_by_url() and (
-            self._ledger is None or same_print_by_url(self._pieces, self._prints)
+            self.ledger is None or same_print_by_url(self._pieces, self._prints)
         )
-        verdict = self._context.rulebook["loc-duplicate"]
+        verdict = self.context.rulebook["loc-duplicate"]
         self._tally.count(
-            "loc-duplicate", verdict, samples, sum(map(len, masks)) - len(seen), where=self._context.section
+            "loc-duplicate", verdict, samples, sum(map(len, masks)) - len(seen), where=self.context.section
         )
         if verdict is Verdict.KEEP:
             return self._pieces
@@ -264,7 +257,7 @@ class FileWriter:
         return pieces
 
     def _render_again(self, pieces: list[Cleaned]) -> None:
-        self._body = _Body(self._context, self._preset)
+        self._body = _Body(self.context, self.preset)
         for piece in pieces:
             self._body.write(piece, self._body.render(piece))
 

@@ -49,7 +49,7 @@ class ShardStream:
         self._full: list[FileWriter] = []
         self._context = context
         self._ledger = ledger
-        self._open = partial(FileWriter, context, preset, level=level, must_list=must_list, ledger=ledger)
+        self._open = partial(FileWriter, context, preset, level, must_list, ledger)
         self._held: list[pa.RecordBatch] = []
         self._file = self._open(first_key=None)
 
