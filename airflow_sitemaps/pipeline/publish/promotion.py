@@ -328,11 +328,8 @@ def purge_shards(store: Store, manifest: Manifest, names: Collection[str]) -> No
     next attempt or run continues. If caches revalidate shards, crawlers read the right shard despite the failure.
     """
     addresses = sorted(_addresses(manifest, frozenset(names)))
-    if store.purge is None or not addresses:
-        return
     problem = _purge(store, addresses)
     if problem is None:
-        log.info("purged %d addresses from caches", len(addresses))
         return
     text = f"the purge of {len(addresses)} addresses failed ({problem})"
     if store.needs_purge:
@@ -345,8 +342,6 @@ def purge_shards(store: Store, manifest: Manifest, names: Collection[str]) -> No
 
 def purge_indexes(store: Store, names: Sequence[str]) -> None:
     """Remove changed indexes from caches. A failure is only logged, because caches expire."""
-    if store.purge is None or not names:
-        return
     problem = _purge(store, [store.base_url + name for name in names])
     if problem is not None:
         log.warning(
@@ -355,11 +350,12 @@ def purge_indexes(store: Store, names: Sequence[str]) -> None:
 
 
 def _purge(store: Store, addresses: Sequence[str]) -> str | None:
-    """Call the hook and return how it failed; a user's function may raise any exception.
+    """Call the hook, if there is one, and return how it failed; a user's function may raise any exception.
 
     The text of an exception is shown only if it is of this package: others quote requests, with tokens in them.
     """
-    assert store.purge is not None
+    if store.purge is None or not addresses:
+        return None
     try:
         with waiting("the purge hook", "The hook's own time-outs apply"):
             store.purge(addresses)
@@ -368,6 +364,7 @@ def _purge(store: Store, addresses: Sequence[str]) -> str | None:
     except Exception as error:
         hook = traceback.extract_tb(error.__traceback__)[:2][-1]  # the frame after this one is the hook's
         return f"{type(error).__name__} at {PurePath(hook.filename).name}, line {hook.lineno}"
+    log.info("purged %d addresses from caches", len(addresses))
     return None
 
 
