@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -21,10 +20,9 @@ from airflow_sitemaps.pipeline.plan.planner import make_plan
 from airflow_sitemaps.pipeline.plan.sections import OF_ONE_SECTION
 from airflow_sitemaps.pipeline.plan.surveys import remember_all
 from airflow_sitemaps.pipeline.publish.new_pages import Canaries
-from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward
+from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import adopted_names
 from airflow_sitemaps.pipeline.publish.publisher import Committed, commit, finish
-from airflow_sitemaps.pipeline.publish.sweep import sweep
 from airflow_sitemaps.pipeline.refusals import close, to_ask
 from airflow_sitemaps.pipeline.report import Report, Swept, make_report, raise_failures
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, OpenSitemap, RunRequest
@@ -378,11 +376,8 @@ def _unchanged(opened: OpenSitemap, run_plan: Plan, receipts: Sequence[Receipt] 
     """
     current, swept = opened.state.current(), Swept()
     finished = run_plan.finished if current is None or current.manifest.promoted else current.manifest.generation
-    if current is not None and current.manifest.origin in ("", run_plan.origin):
-        with suppress(SupersededError):  # the run that committed meanwhile finishes it
-            current = promote(opened, current)
-    if current is not None and current.manifest.promoted:
-        current, swept = sweep(opened, current)
+    if current is not None and (current.manifest.promoted or current.manifest.origin in ("", run_plan.origin)):
+        current, swept = finish(opened, current)
     manifest = current.manifest if current is not None else None
     close(opened, manifest, run_plan.sections.keys())
     old, result = manifest, "refused" if run_plan.failures else "unchanged"

@@ -29,6 +29,7 @@ from airflow_sitemaps.pipeline.publish import (
     rollback,
     sweep,
 )
+from airflow_sitemaps.pipeline.report import Swept
 from airflow_sitemaps.pipeline.state import capability_probe, repository
 from airflow_sitemaps.pipeline.state import repository as conditional_put
 from airflow_sitemaps.ports import Overwrite, PutOutcomeError, Update
@@ -213,7 +214,13 @@ def _no_roll_forward() -> Iterable[Change]:
 def _no_roll_forward_nor_drift() -> Iterable[Change]:
     yield from _no_roll_forward()
     yield from _no_drift()
-    yield stages, "promote", lambda opened, current: current
+    real = stages.finish
+
+    def finish(opened: Any, current: Any, **of_commit: Any) -> Any:
+        is_left = not (of_commit or current.manifest.promoted)
+        return (current, Swept()) if is_left else real(opened, current, **of_commit)
+
+    yield stages, "finish", finish
 
 
 def _commit_without_finishing() -> Iterable[Change]:
@@ -260,7 +267,6 @@ def _sweep_at_once() -> Iterable[Change]:
         return real(replace(opened, sitemap=replace(opened.sitemap, grace=timedelta(0))), current)
 
     yield publisher, "sweep", sweep_at_once
-    yield stages, "sweep", sweep_at_once
 
 
 def _sweep_kept() -> Iterable[Change]:
@@ -413,7 +419,6 @@ def _half_the_grace() -> Iterable[Change]:
         return real(replace(opened, sitemap=replace(opened.sitemap, grace=opened.sitemap.grace / 2)), current)
 
     yield publisher, "sweep", sweep_early
-    yield stages, "sweep", sweep_early
 
 
 def _rival_forgotten() -> Iterable[Change]:

@@ -13,7 +13,7 @@ from msgspec import structs
 from airflow_sitemaps.errors import ConflictError, GuardError, GuardRefusal, IncompleteError, OwnershipError
 from airflow_sitemaps.pipeline.publish.commit_files import check_bodies
 from airflow_sitemaps.pipeline.publish.draft import make_draft
-from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward
+from airflow_sitemaps.pipeline.publish.promotion import NOT_SEEN, SupersededError, promote, roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import judge_adoption
 from airflow_sitemaps.pipeline.publish.sweep import lifetime, sweep
 from airflow_sitemaps.pipeline.refusals import check_open
@@ -253,9 +253,9 @@ def _superseded(now: Manifest, plan: Plan) -> ConflictError:
 
 
 def finish(
-    opened: OpenSitemap, current: ManifestVersion, *, fresh: bool, bodies: Mapping[str, ObjectInfo]
+    opened: OpenSitemap, current: ManifestVersion, *, fresh: bool = False, bodies: Mapping[str, ObjectInfo] = NOT_SEEN
 ) -> tuple[ManifestVersion, Swept]:
-    """Promote a commit, then sweep; return the manifest after that, and what was removed."""
+    """Promote a commit as ``promote`` does, then sweep; return the manifest after that, and what was removed."""
     try:
         current = promote(opened, current, fresh=fresh, bodies=bodies)
     except SupersededError:
