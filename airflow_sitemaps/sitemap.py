@@ -136,16 +136,10 @@ class Section:
             raise ConfigurationError(
                 f"{where}: path={self.path!r}; give a relative folder that ends in '/', like 'de/'"
             )
-        if self.base_url is not None and not re.fullmatch(
-            r"https?://(?![^/]*@)[^/?#\s]+[^?#\s]*(?<!\.xml)(?<!\.xml\.gz)",
-            self.base_url if isinstance(self.base_url, str) else "",
-        ):
-            raise ConfigurationError(
-                f"{where}: base_url={'…' if '@' in str(self.base_url) else repr(self.base_url)}; give a folder's address like "
-                "'https://de.example.com/', without a query, a user name or a password"
-            )
         if self.base_url is not None:
-            scope_of(self.base_url if self.base_url.endswith("/") else f"{self.base_url}/", (), f"{where}: ")
+            folder = layout.checked_base_url(self.base_url, where=where)
+            scope_of(folder, (), f"{where}: ")
+            object.__setattr__(self, "base_url", folder)
         setting_checks.one_of(where, "kind", self.kind, ("pages", "news"))
         setting_checks.one_of(where, "format", self.format, ("xml", "text"))
         setting_checks.flag(where, "ledger", self.ledger)
@@ -408,8 +402,7 @@ class Sitemap:
 
     def base_url_of(self, section: Section) -> str:
         """Return the address of the folder that serves a section's files, ending in ``/``."""
-        base = section.base_url or self.store.base_url + section.path
-        return base if base.endswith("/") else base + "/"
+        return section.base_url or self.store.base_url + section.path
 
     @property
     def recent_window(self) -> timedelta:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlsplit
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.protocol import CURRENT, Limits
+from airflow_sitemaps.protocol.loc import normalise
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 
@@ -153,6 +155,38 @@ class IndexSettings:
     name: str
     mode: Literal["one", "per_section"]
     limits: Limits
+
+
+def checked_base_url(base_url: str, *, where: str) -> str:
+    """Return the address of a public folder, ending in ``/``, or raise ConfigurationError, which says what is wrong."""
+    try:
+        parts = urlsplit(base_url if isinstance(base_url, str) else "")
+        _ = parts.port
+    except ValueError as e:
+        shown = "…" if "@" in base_url else repr(base_url)  # it may hold a password
+        raise ConfigurationError(f"{where}: base_url={shown} is not a URL ({e})") from e
+    if parts.username is not None or parts.password is not None:
+        raise ConfigurationError(
+            f"{where}: base_url contains a user name or password, which every crawler would see; remove both"
+        )
+    if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(
+            f"{where}: base_url={base_url!r} must be absolute, a text like 'https://www.example.com/sitemaps/': "
+            "it is the address at which crawlers read the folder"
+        )
+    if parts.path.endswith((".xml", ".xml.gz")):
+        raise ConfigurationError(
+            f"{where}: base_url={base_url!r} names a file: give its folder, and the file's name as index_name= of the store"
+        )
+    if parts.query or parts.fragment or "?" in base_url or "#" in base_url:
+        raise ConfigurationError(f"{where}: base_url={base_url!r} must have no query and no fragment")
+    if re.search(r"[\x00-\x20\x7f]", base_url):
+        raise ConfigurationError(
+            f"{where}: base_url={base_url!r} holds a space or control character: percent-encode it"
+        )
+    folder = base_url if base_url.endswith("/") else base_url + "/"
+    reading = normalise(folder, origin="")  # lower case, without the scheme's own port
+    return folder if reading.faults or reading.loc is None else reading.loc
 
 
 def address(section: SectionManifest, name: str) -> str:

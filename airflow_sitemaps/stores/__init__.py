@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
-from urllib.parse import urlsplit
 
 from airflow_sitemaps import ports, setting_checks
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.loc import normalise
+from airflow_sitemaps.shards.layout import checked_base_url
 
 GROUP: Final = "airflow_sitemaps.stores"
 FOLDER: Final = "file"
@@ -214,41 +213,6 @@ def checked_prefix(prefix: str) -> str:
     if prefix:
         _check_path(prefix.removesuffix("/") or "/")
     return prefix
-
-
-def checked_base_url(base_url: str, *, where: str) -> str:
-    """Return the address of the public folder, ending in ``/``.
-
-    Raises:
-        ConfigurationError: The address is not an absolute http or https URL, or has a query, a fragment or a password.
-    """
-    try:
-        parts = urlsplit(base_url if isinstance(base_url, str) else "")
-        _ = parts.port
-    except ValueError as e:
-        raise ConfigurationError(f"{where}: base_url={base_url!r} is not a URL ({e})") from e
-    if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(
-            f"{where}: base_url={base_url!r} must be absolute, a text like 'https://www.example.com/sitemaps/': "
-            "it is the address at which crawlers read the public folder"
-        )
-    if parts.path.endswith((".xml", ".xml.gz")):
-        raise ConfigurationError(
-            f"{where}: base_url={base_url!r} names a file: give its folder, and the file's name as index_name="
-        )
-    if parts.username is not None or parts.password is not None:
-        raise ConfigurationError(
-            f"{where}: base_url contains a user name or password, which every crawler would see; remove both"
-        )
-    if parts.query or parts.fragment or "?" in base_url or "#" in base_url:
-        raise ConfigurationError(f"{where}: base_url={base_url!r} must have no query and no fragment")
-    if CONTROL.search(base_url) or " " in base_url:
-        raise ConfigurationError(
-            f"{where}: base_url={base_url!r} holds a space or control character: percent-encode it"
-        )
-    folder = base_url if base_url.endswith("/") else base_url + "/"
-    reading = normalise(folder, origin="")  # lower case, without the scheme's own port
-    return folder if reading.faults or reading.loc is None else reading.loc
 
 
 def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
