@@ -87,11 +87,7 @@ def _published_at(entry: ReadEntry, timezone: str) -> datetime | None:
 def _counted_in_total(
     sitemap: Sitemap, published: Manifest | None, refused: Sequence[Refusal], allow: Sequence[str]
 ) -> dict[str, SectionManifest]:
-    """Return the published sections that the guard over all sections together judges.
-
-    Some sections are judged separately: sections of news, sections with their own guards, sections that their guards
-    refuse, and sections with a permit.
-    """
+    """Return the published sections that the guard over all sections together judges (see ``Guards.max_shrink_total``)."""
     names = [s.name for s in sitemap.sections if s.kind != "news" and s.guards is None]
     sections = published_sections(published)
     return {name: sections[name] for name in names if name in sections and not is_judged_apart(name, refused, allow)}

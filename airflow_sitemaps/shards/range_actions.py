@@ -64,10 +64,8 @@ def join(
 ) -> tuple[LayoutRange, ...]:
     """Join neighbours in key order that together stay under the threshold; an empty range joins its neighbour.
 
-    Args:
-        shards: The shards of the base generation, to which ``LayoutRange.olds`` and ``carries`` point.
-        file_urls: Maximum number of entries per file if it is less than ``policy.max_urls`` (news: 1,000). A range may
-            then hold far more rows than entries. Default: ``policy.max_urls``.
+    ``file_urls`` is the maximum number of entries per file if it is less than ``policy.max_urls`` (news: 1,000). A range may
+    then hold far more rows than entries.
     """
     per_row = _bytes_per_row(shards)
     joined: list[LayoutRange] = []

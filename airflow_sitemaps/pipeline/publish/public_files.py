@@ -319,11 +319,7 @@ def is_sitemap(sitemap: Sitemap, document: ReadUrlset | None) -> bool:
 
 
 def child_names(sitemap: Sitemap, loc: str) -> list[str]:
-    """Return the public names that a child of a foreign index may have, below the sitemap's or a section's address.
-
-    A run takes those that are sitemaps over, and later sweeps them, after the grace. An index can name any public file,
-    so only names that look like a sitemap are returned.
-    """
+    """Return the names like a sitemap's that a child of a foreign index may have, below the sitemap's or a section's address."""
     folders = {(sitemap.store.base_url, ""), *((sitemap.base_url_of(s), s.path) for s in sitemap.sections)}
     names = [path + loc.removeprefix(base) for base, path in sorted(folders) if loc.startswith(base)]
     return [name for name in dict.fromkeys(names) if _is_child(name)]
