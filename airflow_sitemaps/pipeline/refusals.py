@@ -18,7 +18,7 @@ from msgspec import structs
 
 from airflow_sitemaps.errors import ConflictError
 from airflow_sitemaps.pipeline.state.identity import fingerprint
-from airflow_sitemaps.pipeline.state.repository import RefusedPutError
+from airflow_sitemaps.pipeline.state.repository import RACES, RefusedPutError
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
 from airflow_sitemaps.shards import url_sample
@@ -274,9 +274,6 @@ ASKABLE: Final = frozenset({"shrink", "growth", "empty", "dropped", "churn", "re
 
 AGAIN: Final = timedelta(days=1)
 """Time after which a run asks about an equal change again."""
-
-RACES: Final = 8
-"""Number of times that a question is recorded again because another run replaced the manifest first."""
 
 WITHDRAWN: Final = "withdrawn"
 """Answer to a question that Airflow could not ask."""

@@ -31,6 +31,7 @@ from airflow_sitemaps.pipeline.state.capability_probe import copies
 from airflow_sitemaps.pipeline.state.identity import check_stamp, in_variant, is_public_body, stamp
 from airflow_sitemaps.pipeline.state.repository import (
     GZIP,
+    RACES,
     WRITE_ID,
     ManifestVersion,
     RefusedPutError,
@@ -49,9 +50,6 @@ ATTEMPTS: Final = 6
 NOT_SEEN: Final[Mapping[str, ObjectInfo]] = MappingProxyType({})
 XML: Final = "application/xml; charset=utf-8"
 CONTENT_TYPES: Final = {"gz": GZIP, "atom": "application/atom+xml", "rss": "application/rss+xml", "xsl": "text/xsl"}
-
-RACES: Final = 8
-"""Number of generations of other runs that one run follows before it gives up."""
 
 
 class SupersededError(Exception):

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -19,7 +19,7 @@ from airflow_sitemaps.pipeline.publish.sweep import lifetime, sweep
 from airflow_sitemaps.pipeline.refusals import check_open
 from airflow_sitemaps.pipeline.report import Swept
 from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner, check_unchanged
-from airflow_sitemaps.pipeline.state.repository import ManifestVersion, RefusedPutError, StateRepository
+from airflow_sitemaps.pipeline.state.repository import RACES, ManifestVersion, RefusedPutError, StateRepository
 from airflow_sitemaps.shards.commit import rebase, stale_sections
 from airflow_sitemaps.shards.guards import Refusal, refusal_text
 from airflow_sitemaps.shards.plan import Plan, SectionFailure, failures_of
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
-
-RACES: Final = 8
-"""Number of times that a publisher rebases on other commits before it gives up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

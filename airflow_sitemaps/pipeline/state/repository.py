@@ -140,6 +140,9 @@ KNOWN: Final = "known/"
 REPORTS: Final = "reports/"
 GENERATIONS: Final = "generations/"
 
+RACES: Final = 8
+"""Number of times that a run begins again because other runs replaced the manifest first."""
+
 CLOCK_TOLERANCE: Final = timedelta(minutes=5)
 """Difference between clocks that is accepted; far less than any grace."""
 
