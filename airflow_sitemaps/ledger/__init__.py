@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 import re
 from dataclasses import dataclass, replace
@@ -82,11 +81,6 @@ def kind_of(rows: pa.Table) -> str:
     """Return the kind of the fingerprints of decoded rows; "" if they have none."""
     kind: bytes = (rows.schema.metadata or {}).get(_KIND, b"")
     return kind.decode()
-
-
-def checksum_of(data: bytes) -> str:
-    """Return the checksum of a part's bytes: 16 hexadecimal digits."""
-    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def rows_of_body(content: bytes, *, is_text: bool) -> pa.Table:

@@ -28,6 +28,7 @@ from airflow_sitemaps.pipeline.state.repository import GZIP, put_verified, run_d
 from airflow_sitemaps.ports import Create, Source
 from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
 from airflow_sitemaps.protocol.lastmod import next_second
+from airflow_sitemaps.shards import checksum_of
 from airflow_sitemaps.shards.codec import Receipt, StagedShard
 from airflow_sitemaps.shards.gone import MOST_GONE
 from airflow_sitemaps.shards.layout import SUFFIX
@@ -261,8 +262,6 @@ class _BatchWriter:
 
     def _with_part(self, piece: StagedShard, judged: Judged, number: int) -> StagedShard:
         """Return a piece with its ledger part, which is stored unless an old shard of the range has the same bytes."""
-        from airflow_sitemaps.ledger import checksum_of  # noqa: PLC0415 - pyarrow is loaded where work is done
-
         assert self._earlier is not None
         checksum, byte_size = checksum_of(judged.data), len(judged.data)
         part = self._earlier.same_part(self._current, checksum, byte_size)

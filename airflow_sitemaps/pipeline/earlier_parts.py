@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_sitemaps.errors import InvalidSitemapError
 from airflow_sitemaps.pipeline.concurrency import Prefetch
 from airflow_sitemaps.protocol import CURRENT, gzip
+from airflow_sitemaps.shards import checksum_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,7 +121,7 @@ def read_part(state: ObjectStore, part: LedgerPart, columns: list[str] | None = 
 
     stored = state.get(part.body)
     problem = "is missing"
-    if stored is not None and codec.checksum_of(stored.body) == part.checksum:
+    if stored is not None and checksum_of(stored.body) == part.checksum:
         try:
             return codec.decode(stored.body, columns)
         except ValueError as error:

@@ -11,6 +11,7 @@ import json
 import re
 import threading
 from datetime import datetime
+from hashlib import sha256
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
@@ -68,6 +69,11 @@ class Member(Record, frozen=True, kw_only=True):
     family: SectionName
     column: str
     value: str | int | bool | None = None
+
+
+def checksum_of(data: bytes) -> str:
+    """Return the ``Checksum`` of bytes."""
+    return sha256(data).hexdigest()[:16]
 
 
 def is_relative_path(value: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from airflow_sitemaps import ledger
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.reader import read
+from airflow_sitemaps.shards import checksum_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -43,7 +44,7 @@ def lines(world: World | IncrementalMachine) -> dict[str, Line]:
             if shard.part is None:
                 continue
             stored = world.config.state.objects[shard.part.body]
-            assert (ledger.checksum_of(stored.body), len(stored.body)) == (shard.part.checksum, shard.part.byte_size)
+            assert (checksum_of(stored.body), len(stored.body)) == (shard.part.checksum, shard.part.byte_size)
             rows = ledger.decode(stored.body).to_pylist()
             body = world.config.state.objects[shard.file.body]
             listed = [(entry.loc, entry.lastmod) for entry in read(body.body).entries]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_sitemaps import ledger as codec
 from airflow_sitemaps.pipeline.state.repository import plan_key, run_directory
 from airflow_sitemaps.protocol.reader import read
+from airflow_sitemaps.shards import checksum_of
 from airflow_sitemaps.shards.codec import decode_plan
 from tests.simulation.date_oracle import Reading, WrongDateError
 
@@ -123,7 +124,7 @@ class LedgerOracle:
             is_observed = shard.part is not None and shard.part.observed
             return {loc: Line(part=lost, lastmod=lastmod, is_observed=is_observed) for loc, lastmod in entries}
         stored = self.objects.get(shard.part.body)
-        if stored is None or codec.checksum_of(stored.body) != shard.part.checksum:
+        if stored is None or checksum_of(stored.body) != shard.part.checksum:
             raise BrokenLawError(f"the part {shard.part} of {shard.file.name} is not there, or is another")
         rows = codec.decode(stored.body)
         listed = [(row["loc"], row["lastmod"]) for row in rows.to_pylist()]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -21,7 +20,7 @@ from airflow_sitemaps.ports import Create, ObjectStore
 from airflow_sitemaps.protocol import CURRENT, feeds
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards import codec
+from airflow_sitemaps.shards import checksum_of, codec
 from airflow_sitemaps.shards.layout import FEED_NAMES, RECENT
 from airflow_sitemaps.shards.manifest import EarlyRecord, SectionManifest
 from airflow_sitemaps.shards.plan import RangeAction
@@ -99,7 +98,7 @@ def next_early(
     key = f"{run_directory(context.run)}bodies/{context.clock.token()}.json.gz"
     if not context.request.dry_run:
         put_verified(objects, key, body, mode=Create(), write_id=key, content_type=GZIP)
-    return EarlyRecord(body=key, checksum=_checksum(body), urls=len(entries))
+    return EarlyRecord(body=key, checksum=checksum_of(body), urls=len(entries))
 
 
 def early_entries(objects: ObjectStore, section: SectionManifest) -> tuple[EarlyEntry, ...]:
@@ -107,16 +106,12 @@ def early_entries(objects: ObjectStore, section: SectionManifest) -> tuple[Early
     if section.early is None:
         return ()
     url, stored = objects.url(section.early.body), objects.get(section.early.body)
-    if stored is None or _checksum(stored.body) != section.early.checksum:
+    if stored is None or checksum_of(stored.body) != section.early.checksum:
         what = "that are listed early, is missing or damaged. They are listed when their shards are written"
         log.warning("section %s: %s, the record of entries %s", section.name, url, what)
         return ()
     waiting = {shard.range.lower for shard in section.shards if shard.dirty_since is not None}
     return tuple(entry for entry in codec.decode_early(stored.body, url).entries if entry.lower in waiting)
-
-
-def _checksum(body: bytes) -> str:
-    return sha256(body).hexdigest()[:16]
 
 
 def picked(section: str, entry: EarlyEntry, since: datetime) -> Iterator[feeds.RecentEntry]:
