@@ -230,9 +230,10 @@ class _BatchWriter:
         staged = self._pieces.setdefault(self._current, [])
         for file in files:
             same = bool(action.known_hash) and file.xml_hash == action.known_hash and not staged
-            key = None if file.body is None or same else self._body_key(len(staged), SUFFIX[self.section.format])
-            if key is not None:
-                self._upload(key, file)
+            key = None
+            if file.body is not None and not same:
+                key = self._body_key(len(staged), SUFFIX[self.section.format])
+                self._put(key, file.body, GZIP)
             piece = StagedShard(
                 range=KeyRange(self._first_key(file.first_key) if staged else action.range.lower, None),
                 body=key,
@@ -272,10 +273,6 @@ class _BatchWriter:
         unjudged = judged.unjudged if self._earlier.lost(self._current) else 0
         counts = {"fresh": judged.fresh, "changed": judged.changed, "compared": judged.compared}
         return replace(piece, part=part, unjudged=unjudged, trust=judged.trust, **counts)
-
-    def _upload(self, key: str, file: ShardFile) -> None:
-        assert file.body is not None
-        self._put(key, file.body, GZIP)
 
     def _put(self, key: str, body: bytes, content_type: str) -> None:
         self._bytes_written += len(body)

@@ -311,22 +311,22 @@ def _planned_digest() -> Iterable[Change]:
 
 
 def _names_at_plan_time() -> Iterable[Change]:
-    real = batch_writer._BatchWriter._upload
+    real = batch_writer._BatchWriter._put
 
-    def upload(self: Any, key: str, file: Any) -> None:
-        real(self, key, file)
-        if self.actions[self._current].carries is None:
+    def put(self: Any, key: str, body: bytes, content_type: str) -> None:
+        real(self, key, body, content_type)
+        if content_type == repository.GZIP and self.actions[self._current].carries is None:
             name = shard_name(self.section.path, self.section.name, self._current + 1, self.section.format)
             conditional_put.put_verified(
                 self.store.public,
                 name,
-                file.body,
+                body,
                 mode=Overwrite(),
                 write_id=key,
                 content_type="x",
             )
 
-    yield batch_writer._BatchWriter, "_upload", upload
+    yield batch_writer._BatchWriter, "_put", put
 
 
 def _no_row_check() -> Iterable[Change]:
