@@ -127,10 +127,8 @@ def too_many(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifest: Manif
     shards |= {name: sum(action.digest.rows > 0 for action in plan.actions) for name, plan in plans.items()}
     of_present = [shards.get(section.name, 0) for section in sitemap.sections]
     recent = int(sitemap.recent is not None) + int(sitemap.gone is not None)
-    if sitemap.index == "one":
-        count = -(-(sum(of_present) + recent) // most)
-    else:
-        count = recent + sum(-(-number // most) for number in of_present)
+    of_indexes = [sum(of_present) + recent] if sitemap.index == "one" else [*of_present, recent]
+    count = sum(-(-number // most) for number in of_indexes)
     if count <= MAX_INDEXES:
         return ()
     elsewhere = "give sections to a sitemap of their own on another host."
