@@ -1,24 +1,18 @@
-"""The shard map: the part of the live manifest that the pages need, and its columns, small enough for 50,000 shards."""
+"""The shard map: the live manifest, and its columns, small enough for 50,000 shards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-import msgspec
-
-from airflow_sitemaps.plugin.readings import Moment as When
-from airflow_sitemaps.plugin.readings import StrictModel
+from airflow_sitemaps.plugin.readings import Moment, StrictModel
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader
 from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.search_engines.fetches import FetchRecord
-from airflow_sitemaps.shards import Count, Decoder, Moment
-from airflow_sitemaps.shards.codec import decode
-from airflow_sitemaps.shards.manifest import GenerationNote, GoneRecord, LedgerPart
-from airflow_sitemaps.shards.ranges import EMPTY as NO_ROWS
-from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, show
+from airflow_sitemaps.shards.codec import decode_manifest
+from airflow_sitemaps.shards.manifest import Manifest, SectionManifest, Shard
+from airflow_sitemaps.shards.ranges import Key, show
 
 MAX_PAGE: Final = 500
 KEY_CHARACTERS: Final = 200
@@ -97,7 +91,7 @@ class KeptGeneration(StrictModel):
     """A generation that is available for a rollback."""
 
     generation: int
-    committed_at: When
+    committed_at: Moment
     urls: int
     shards: int
     byte_size: int
@@ -112,62 +106,11 @@ class Generations(StrictModel):
     kept: list[KeptGeneration]
 
 
-# The part of a manifest that the pages need, with the names and types of its fields (``shards.manifest``). It has hundreds
-# of thousands of these objects. They hold no cycles, so the garbage collector does not have to track them.
-class _File(msgspec.Struct, gc=False):
-    name: str
-    body: str
-    modified_at: Moment
-    xml_byte_size: Count = 0
-    byte_size: Count = 0
-    etag: str | None = None
-
-
-class _Shard(msgspec.Struct, gc=False):
-    range: KeyRange
-    digest: Digest = NO_ROWS
-    urls: Count = 0
-    file: _File | None = None
-    newest_lastmod: str | None = None
-    settled: bool = True
-    dropped: dict[str, Count] = {}
-    expired: dict[str, Count] = {}
-    fixed: dict[str, Count] = {}
-    written_in: Count = 0
-    part: LedgerPart | None = None
-    dirty_since: Moment | None = None
-
-
-class _Section(msgspec.Struct, gc=False):
-    name: str
-    shards: tuple[_Shard, ...]
-    base_url: str = ""
-    path: str = ""
-    null_keys: Count = 0
-    key_kinds: tuple[str, ...] = ()
-
-    def files(self) -> Iterator[_File]:
-        """Iterate over the shards' files, like ``SectionManifest.files``."""
-        return (shard.file for shard in self.shards if shard.file is not None)
-
-
-class _Manifest(msgspec.Struct, gc=False):
-    generation: Count
-    base_url: str
-    sections: dict[str, _Section]
-    promoted: bool = False
-    history: list[GenerationNote] = []
-    gone: GoneRecord | None = None
-
-
-_MANIFEST: Final = Decoder(_Manifest)
-
-
 @dataclass(frozen=True, kw_only=True)
 class ShardMap:
-    """The live generation: what the map shows, and what the search for a URL needs of the manifest."""
+    """The live generation, as the map shows it."""
 
-    manifest: _Manifest
+    manifest: Manifest
 
     @property
     def generation(self) -> int:
@@ -223,7 +166,7 @@ class ShardMap:
 
 def read_map(body: bytes, where: str) -> ShardMap:
     """Return the map of a manifest, or raise ManifestError if it is damaged, or written by a later version."""
-    return ShardMap(manifest=decode(_MANIFEST, body, where))
+    return ShardMap(manifest=decode_manifest(body, where))
 
 
 async def live_map(states: StateReader, file: StateFile, announced: int) -> tuple[str, ShardMap]:
@@ -233,7 +176,7 @@ async def live_map(states: StateReader, file: StateFile, announced: int) -> tupl
     )
 
 
-def _columns(generation: int, section: _Section) -> MapSection:
+def _columns(generation: int, section: SectionManifest) -> MapSection:
     shards = section.shards
     files = [shard.file for shard in shards]
     return MapSection(
@@ -250,7 +193,7 @@ def _columns(generation: int, section: _Section) -> MapSection:
     )
 
 
-def _state(generation: int, shard: _Shard) -> int:
+def _state(generation: int, shard: Shard) -> int:
     if shard.file is None:
         return EMPTY
     if shard.file.etag is None:
@@ -260,7 +203,7 @@ def _state(generation: int, shard: _Shard) -> int:
     return WRITTEN if shard.written_in == generation else KEPT
 
 
-def _texts(shard: _Shard, section: _Section) -> ShardTexts:
+def _texts(shard: Shard, section: SectionManifest) -> ShardTexts:
     name = shard.file.name if shard.file else None
     return ShardTexts(
         name=name,
@@ -268,8 +211,8 @@ def _texts(shard: _Shard, section: _Section) -> ShardTexts:
         lower=_key(shard.range.lower),
         upper=_key(shard.range.upper),
         lastmod=shard.newest_lastmod,
-        dropped=shard.dropped,
-        fixed=shard.fixed,
+        dropped=dict(shard.dropped),
+        fixed=dict(shard.fixed),
         settled=shard.settled,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError, StoreContentError
@@ -111,14 +111,13 @@ async def _one(states: StateReader, sitemap: Overview, url: str, few: asyncio.Se
 async def _search(states: StateReader, sitemap: Overview, url: str) -> SearchResult:
     file = StateFile.of(sitemap.store, MANIFEST)
     _, live = await live_map(states, file, sitemap.snapshot.generation)
-    manifest = cast("Manifest", live.manifest)  # the part of it that a search needs
     settings = sitemap.event.settings if sitemap.event is not None else {}
     templates = {name: section.loc for name, section in settings.items() if section.loc}
 
     def job(area: ObjectStore) -> UrlSearch:
         try:
             return find_in_manifest(
-                area, manifest, url, templates=templates, max_shards=MAX_SHARDS, max_seconds=MAX_SECONDS
+                area, live.manifest, url, templates=templates, max_shards=MAX_SHARDS, max_seconds=MAX_SECONDS
             )
         except ConfigurationError as e:
             raise StateUnavailableError(str(e)) from e

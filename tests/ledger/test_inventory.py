@@ -154,7 +154,7 @@ def test_the_search_of_the_pages_says_it_too(world):
     state = world.store.state
     body = world.config.state.objects[MANIFEST].body
     url = f"{BASE}p/3"
-    manifest: Any = read_map(body, "the manifest").manifest
+    manifest = read_map(body, "the manifest").manifest
     (match,) = find_in_manifest(state, manifest, url, templates={}).matches
     assert match.fields == find(world.sitemap(), url).matches[0].fields
     assert "first_listed" in match.fields

@@ -128,7 +128,7 @@ def test_the_difference_says_when_its_urls_were_listed_changed_and_gone(tmp_path
     assert known == {"p/0": {"first_listed", "changed_at"}, "p/8": {"first_listed", "gone"}, "p/20": {"first_listed"}}
     stored = area.get(MANIFEST)
     assert stored is not None
-    shown: Any = read_map(stored.body, "the manifest").manifest
+    shown = read_map(stored.body, "the manifest").manifest
     assert find_in_manifest(area, shown, f"{BASE}p/8", templates={}).note.startswith(
         "Gone: its row left the source at "
     )

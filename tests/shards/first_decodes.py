@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.pipeline.plan import surveys
-from airflow_sitemaps.plugin import shard_map, state_reader
+from airflow_sitemaps.plugin import state_reader
 from airflow_sitemaps.search_engines import fetches, index_status, inspection, quota, searchconsole
 from airflow_sitemaps.shards import codec
 
@@ -34,7 +34,6 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "receipt": codec.decode_receipt,
     "gone": codec.decode_gone,
     "early": lambda body: codec.decode_early(body, "e"),
-    "shard_map": lambda body: shard_map.read_map(body, "m"),
     "store_state": lambda body: codec.decode(state_reader._MANIFEST, body, "m"),
     "report": state_reader._REPORT.decode,
     "known": surveys._RECORD.decode,

@@ -48,7 +48,7 @@ def receipt() -> bytes:
 
 
 def body(name: str) -> bytes:
-    if name in ("manifest", "shard_map", "store_state"):
+    if name in ("manifest", "store_state"):
         return codec.encode(manifest(3))
     if name in ("plan", "receipt"):
         return {"plan": plan, "receipt": receipt}[name]()
