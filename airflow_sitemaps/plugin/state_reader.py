@@ -18,7 +18,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
-import msgspec
 from cachetools import TTLCache
 
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, REPORTS
@@ -26,8 +25,9 @@ from airflow_sitemaps.plugin.events import Event, StoreFacts, event_of
 from airflow_sitemaps.plugin.readings import BoundedCache, moment_of, timestamp
 from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.search_engines import fetches
-from airflow_sitemaps.shards import Count, Decoder, Moment
-from airflow_sitemaps.shards.codec import decode
+from airflow_sitemaps.shards import Decoder
+from airflow_sitemaps.shards.codec import decode_manifest
+from airflow_sitemaps.shards.manifest import SectionManifest
 from airflow_sitemaps.stores import FOLDER, open_area, registered, scheme_of
 
 T = TypeVar("T")
@@ -210,33 +210,6 @@ MIN_REPORTS: Final = 4
 MAX_REPORT_BYTES: Final = 4 << 20
 
 
-class _File(msgspec.Struct, gc=False):
-    modified_at: Moment
-
-
-class _Shard(msgspec.Struct, gc=False):
-    urls: Count = 0
-    file: _File | None = None
-    newest_lastmod: str | None = None
-
-
-class _Section(msgspec.Struct, gc=False):
-    shards: list[_Shard]
-
-
-class _Note(msgspec.Struct, gc=False):
-    generation: Count
-    action: str = "build"
-
-
-class _Manifest(msgspec.Struct, gc=False):
-    generation: Count
-    committed_at: Moment
-    sections: dict[str, _Section]
-    history: list[_Note] = []
-
-
-_MANIFEST: Final = Decoder(_Manifest)
 _REPORT: Final = Decoder(dict[str, Any])
 
 
@@ -265,11 +238,11 @@ class StoreState:
     fetched: fetches.Fetches = field(default_factory=fetches.Fetches)
 
 
-def _live(section: _Section) -> LiveSection:
+def _live(section: SectionManifest) -> LiveSection:
     return LiveSection(
-        urls=sum(shard.urls for shard in section.shards),
+        urls=section.urls,
         newest_lastmod=max((s.newest_lastmod for s in section.shards if s.newest_lastmod), default=None),
-        changed_at=max((s.file.modified_at for s in section.shards if s.file), default=None),
+        changed_at=max((file.modified_at for file in section.files()), default=None),
     )
 
 
@@ -285,7 +258,7 @@ def read_state(area: ObjectStore, before: StoreState | None = None) -> StoreStat
         content = area.get(MANIFEST)
         if content is None:
             raise StateUnavailableError(f"{area.url(MANIFEST)} does not exist: it was removed, or never written.")
-        manifest = decode(_MANIFEST, content.body, area.url(MANIFEST))
+        manifest = decode_manifest(content.body, area.url(MANIFEST))
         state = StoreState(
             etag=content.info.etag,
             generation=manifest.generation,

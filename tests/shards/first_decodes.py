@@ -34,7 +34,6 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "receipt": codec.decode_receipt,
     "gone": codec.decode_gone,
     "early": lambda body: codec.decode_early(body, "e"),
-    "store_state": lambda body: codec.decode(state_reader._MANIFEST, body, "m"),
     "report": state_reader._REPORT.decode,
     "known": surveys._RECORD.decode,
     "observation": index_status._OBSERVATION.decode,

@@ -48,7 +48,7 @@ def receipt() -> bytes:
 
 
 def body(name: str) -> bytes:
-    if name in ("manifest", "store_state"):
+    if name == "manifest":
         return codec.encode(manifest(3))
     if name in ("plan", "receipt"):
         return {"plan": plan, "receipt": receipt}[name]()
