@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from airflow_sitemaps.plugin.events import StoreFacts
 from airflow_sitemaps.plugin.readings import Moment, StrictModel
-from airflow_sitemaps.plugin.state_reader import StateFile, StateReader
+from airflow_sitemaps.plugin.state_reader import StateReader
 from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.search_engines.fetches import FetchRecord
 from airflow_sitemaps.shards.codec import decode_manifest
@@ -169,10 +170,10 @@ def read_map(body: bytes, where: str) -> ShardMap:
     return ShardMap(manifest=decode_manifest(body, where))
 
 
-async def live_map(states: StateReader, file: StateFile, announced: int) -> tuple[str, ShardMap]:
+async def live_map(states: StateReader, store: StoreFacts, announced: int) -> tuple[str, ShardMap]:
     """Return the ETag and the map of the live manifest, at least of the generation that the newest event announces."""
     return await states.read(
-        file, "manifest", read_map, is_old=lambda found: found.generation < announced or not found.manifest.promoted
+        store, read_map, is_old=lambda found: found.generation < announced or not found.manifest.promoted
     )
 
 

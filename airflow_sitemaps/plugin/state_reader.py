@@ -36,44 +36,34 @@ THREADS: Final = 4
 WAIT_S: Final = 10.0
 """Longest time in seconds that one response waits for the store."""
 FRESH_S: Final = 5.0
-"""Seconds before the store is queried again for changes of a file."""
+"""Seconds before the store is queried again for changes of a manifest."""
 LATE_S: Final = 60.0
 """Seconds for which the next attempt gets what ended after every request for it had timed out."""
-MAX_FILES: Final = 8
-"""Number of files whose contents are kept in memory."""
+MAX_MANIFESTS: Final = 8
+"""Number of manifests that are kept in memory."""
 
 
 class StateUnavailableError(Exception):
     """The store could not be read. The message is for the page: what failed, where, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateFile:
-    """One file of the state area, in the store that an event describes. ``conn_id`` None: the server's own credentials."""
+def readable(store: StoreFacts) -> StoreFacts:
+    """Return a store that an event names, or raise StateUnavailableError if this server cannot read it."""
+    if not store.state_url or registered(scheme_of(store.state_url)) is None:
+        raise StateUnavailableError(
+            "The last run did not record where the manifest is stored, or the store is one that only workers can reach."
+        )
+    return store
 
-    state_url: str
-    conn_id: str | None
-    public_url: str
-    key: str
 
-    @property
-    def where(self) -> str:
-        """Address of the file, for messages."""
-        return f"{self.state_url.rstrip('/')}/{self.key}"
-
-    @classmethod
-    def of(cls, store: StoreFacts, key: str) -> StateFile:
-        """Return a file that an event names, or raise StateUnavailableError if this server cannot read that store."""
-        if not store.state_url or registered(scheme_of(store.state_url)) is None:
-            raise StateUnavailableError(
-                "The last run did not record where the manifest is stored, or the store is one that only workers can reach."
-            )
-        return cls(store.state_url, store.conn_id, store.public_url, key)
+def _address(store: StoreFacts) -> str:
+    """Return the address of a store's manifest, for messages."""
+    return f"{store.state_url.rstrip('/')}/{MANIFEST}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CachedFile(Generic[T]):
-    """What a reader returned for a file. ``checked_at`` is when the store last confirmed the ETag, in monotonic seconds."""
+class CachedManifest(Generic[T]):
+    """What a reader returned for a manifest. ``checked_at`` is when the store last confirmed the ETag, in monotonic seconds."""
 
     etag: str
     value: T
@@ -81,59 +71,54 @@ class CachedFile(Generic[T]):
 
 
 class StateReader:
-    """Reads files in threads, shares reads in progress, and caches the last files."""
+    """Reads stores in threads, shares reads in progress, and caches the last manifests."""
 
-    def __init__(self, opened: Callable[[StateFile], ObjectStore]) -> None:
-        self._opened = opened
+    def __init__(self, opened: Callable[[StoreFacts], ObjectStore]) -> None:
+        self.opened = opened
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sitemaps-state")
         self._lock = threading.Lock()
-        self._kept: BoundedCache[tuple[StateFile, str], CachedFile[Any]] = BoundedCache(MAX_FILES)
-        self._under_way: dict[tuple[StateFile, str], Future[Any]] = {}
-        self._late: TTLCache[tuple[StateFile, str], Future[Any]] = TTLCache(THREADS, LATE_S)
+        self._kept: BoundedCache[StoreFacts, CachedManifest[Any]] = BoundedCache(MAX_MANIFESTS)
+        self._under_way: dict[tuple[StoreFacts, str], Future[Any]] = {}
+        self._late: TTLCache[tuple[StoreFacts, str], Future[Any]] = TTLCache(THREADS, LATE_S)
 
     async def read(
-        self,
-        file: StateFile,
-        form: str,
-        reader: Callable[[bytes, str], T],
-        *,
-        is_old: Callable[[T], bool] = lambda _: False,
+        self, store: StoreFacts, reader: Callable[[bytes, str], T], *, is_old: Callable[[T], bool] = lambda _: False
     ) -> tuple[str, T]:
-        """Return the ETag of a file and ``reader``'s value, from the file's bytes and address.
+        """Return the ETag of a store's manifest and ``reader``'s value, from the manifest's bytes and address.
 
         If ``is_old`` says so of a cached value, the store is queried at once.
 
         Raises:
-            StateUnavailableError: The file cannot be read, or not in time.
+            StateUnavailableError: The manifest cannot be read, or not in time.
         """
-        future = self.begin(file, form, lambda: self._load(file, form, reader, is_old))
-        kept: CachedFile[T] = await self._arrived(file, form, future)
+        future = self.begin(store, "manifest", lambda: self._load(store, reader, is_old))
+        kept: CachedManifest[T] = await self._arrived(store, "manifest", future)
         return kept.etag, kept.value
 
-    async def run(self, file: StateFile, form: str, job: Callable[[ObjectStore], T]) -> T:
+    async def run(self, store: StoreFacts, form: str, job: Callable[[ObjectStore], T]) -> T:
         """Return the result of a job on the state area, uncached. Jobs with the same ``form`` share one run."""
         return await self._arrived(
-            file, form, self.begin(file, form, lambda: _explained(file, lambda: job(self._opened(file))))
+            store, form, self.begin(store, form, lambda: _explained(store, lambda: job(self.opened(store))))
         )
 
-    async def _arrived(self, file: StateFile, form: str, future: Future[T]) -> T:
+    async def _arrived(self, store: StoreFacts, form: str, future: Future[T]) -> T:
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), WAIT_S)
         except asyncio.TimeoutError as e:
             with self._lock:
                 if not future.done():
-                    self._late[file, form] = future
+                    self._late[store, form] = future
             raise StateUnavailableError(
-                f"{file.where} did not arrive within {WAIT_S:g} seconds. It is still being read; try again soon."
+                f"{_address(store)} did not arrive within {WAIT_S:g} seconds. It is still being read; try again soon."
             ) from e
         finally:
             with self._lock:
                 if future.done():  # a request got it, so that the next one reads again
-                    self._late.pop((file, form), None)
+                    self._late.pop((store, form), None)
 
-    def begin(self, file: StateFile, form: str, attempt: Callable[[], Any]) -> Future[Any]:
-        """Read a file in a thread. Equal attempts share one run. It raises if too many reads are under way."""
-        name = (file, form)
+    def begin(self, store: StoreFacts, form: str, attempt: Callable[[], Any]) -> Future[Any]:
+        """Read a store in a thread. Equal attempts share one run. It raises if too many reads are under way."""
+        name = (store, form)
         with self._lock:
             self._late.expire()  # pop() frees nothing
             if name in self._under_way:
@@ -144,49 +129,51 @@ class StateReader:
                 raise StateUnavailableError("The API server is busy reading other stores; try again soon.")
             future = self._under_way[name] = self._threads.submit(attempt)
         # Outside the lock: a future that is already done runs its callback in this thread, and the callback locks.
-        future.add_done_callback(lambda done: self._ended((file, form), done))
+        future.add_done_callback(lambda done: self._ended((store, form), done))
         return future
 
-    def _ended(self, name: tuple[StateFile, str], future: Future[Any]) -> None:
+    def _ended(self, name: tuple[StoreFacts, str], future: Future[Any]) -> None:
         with self._lock:
             self._under_way.pop(name, None)
-            # A file that was read is among the cached ones, where its ETag is compared again.
-            if self._late.pop(name, None) and (future.exception() or not isinstance(future.result(), CachedFile)):
+            # A manifest that was read is among the cached ones, where its ETag is compared again.
+            if self._late.pop(name, None) and (future.exception() or not isinstance(future.result(), CachedManifest)):
                 self._late[name] = future
 
     def _load(
-        self, file: StateFile, form: str, reader: Callable[[bytes, str], T], is_old: Callable[[T], bool]
-    ) -> CachedFile[T]:
-        kept: CachedFile[T] | None = self._kept.get([(file, form)]).get((file, form))
+        self, store: StoreFacts, reader: Callable[[bytes, str], T], is_old: Callable[[T], bool]
+    ) -> CachedManifest[T]:
+        kept: CachedManifest[T] | None = self._kept.get([store]).get(store)
         if kept is not None and time.monotonic() - kept.checked_at < FRESH_S and not is_old(kept.value):
             return kept
-        fresh = _explained(file, lambda: self._fresh(file, reader, kept))
-        self._kept.add({(file, form): fresh})
+        fresh = _explained(store, lambda: self._fresh(store, reader, kept))
+        self._kept.add({store: fresh})
         return fresh
 
-    def _fresh(self, file: StateFile, reader: Callable[[bytes, str], T], kept: CachedFile[T] | None) -> CachedFile[T]:
-        objects = self._opened(file)
+    def _fresh(
+        self, store: StoreFacts, reader: Callable[[bytes, str], T], kept: CachedManifest[T] | None
+    ) -> CachedManifest[T]:
+        objects = self.opened(store)
         now = time.monotonic()
         if kept is not None:
-            info = objects.head(file.key)
+            info = objects.head(MANIFEST)
             if info is not None and info.etag == kept.etag:
-                return CachedFile(etag=kept.etag, value=kept.value, checked_at=now)
-        content = objects.get(file.key)
+                return CachedManifest(etag=kept.etag, value=kept.value, checked_at=now)
+        content = objects.get(MANIFEST)
         if content is None:
-            raise StateUnavailableError(f"{file.where} does not exist: it was removed, or never written.")
-        return CachedFile(etag=content.info.etag, value=reader(content.body, file.where), checked_at=now)
+            raise StateUnavailableError(f"{_address(store)} does not exist: it was removed, or never written.")
+        return CachedManifest(etag=content.info.etag, value=reader(content.body, _address(store)), checked_at=now)
 
 
-def open_state(file: StateFile) -> ObjectStore:
-    """Return the state area of a file. Nothing is created: a folder that is not on this machine is an error."""
-    if scheme_of(file.state_url) == FOLDER and not Path(file.state_url.removeprefix("file://")).is_dir():
+def open_state(store: StoreFacts) -> ObjectStore:
+    """Return the state area of a store. Nothing is created: a folder that is not on this machine is an error."""
+    if scheme_of(store.state_url) == FOLDER and not Path(store.state_url.removeprefix("file://")).is_dir():
         raise StateUnavailableError(
-            f"The folder {file.state_url} is not on the API server's machine: a LocalStore can be read only on the machine that has its disk."
+            f"The folder {store.state_url} is not on the API server's machine: a LocalStore can be read only on the machine that has its disk."
         )
-    return open_area(file.state_url, file.conn_id)
+    return open_area(store.state_url, store.conn_id)
 
 
-def _explained(file: StateFile, attempt: Callable[[], T]) -> T:
+def _explained(store: StoreFacts, attempt: Callable[[], T]) -> T:
     """Return the result of an attempt. Any error of a cloud client becomes one message on the page, with what to do."""
     try:
         return attempt()
@@ -194,11 +181,11 @@ def _explained(file: StateFile, attempt: Callable[[], T]) -> T:
         raise
     except Exception as error:
         said = " ".join(str(error).split())[:300] or type(error).__name__
-        with_what = f"the connection {file.conn_id!r}" if file.conn_id else "the API server's own credentials"
-        if scheme_of(file.state_url) == FOLDER:
+        with_what = f"the connection {store.conn_id!r}" if store.conn_id else "the API server's own credentials"
+        if scheme_of(store.state_url) == FOLDER:
             with_what = "the API server's own user"
         raise StateUnavailableError(
-            f"Cannot read {file.where} from the API server with {with_what}: {said.rstrip('.')}. "
+            f"Cannot read {_address(store)} from the API server with {with_what}: {said.rstrip('.')}. "
             "To see it here, give the API server read access to the store's state area."
         ) from error
 
@@ -302,43 +289,42 @@ def _report(area: ObjectStore, key: str, name: str) -> Event | None:
 class StoreStates:
     """The last known states of stores. They are read in the threads of a ``StateReader``, and never block a page long."""
 
-    def __init__(self, reader: StateReader, opened: Callable[[StateFile], ObjectStore]) -> None:
+    def __init__(self, reader: StateReader) -> None:
         self._reader = reader
-        self._opened = opened
-        self._states: BoundedCache[StateFile, tuple[float, StoreState | None, bool]] = BoundedCache(1_000)
+        self._states: BoundedCache[StoreFacts, tuple[float, StoreState | None, bool]] = BoundedCache(1_000)
 
     def known(
-        self, announced: Mapping[StateFile, int], *, wait_s: float, fresh_s: float
-    ) -> dict[StateFile, StoreState]:
+        self, announced: Mapping[StoreFacts, int], *, wait_s: float, fresh_s: float
+    ) -> dict[StoreFacts, StoreState]:
         """Return the states of stores; those that cannot be read, or not within ``wait_s``, are left out.
 
-        ``announced`` has a file of each store's state area, and the generation that the newest event announces.
+        ``announced`` has, by store, the generation that the newest event announces.
         After ``fresh_s`` a state, or the lack of one, is out of date.
         """
         started, reads = time.monotonic(), []
-        for file, generation in announced.items():
+        for store, generation in announced.items():
             with suppress(StateUnavailableError):  # the server is busy; the next request reads it
-                reads += self._read(file, generation, fresh_s)
+                reads += self._read(store, generation, fresh_s)
         wait(reads, timeout=wait_s)
         return {
-            file: state
-            for file, (at, state, is_read) in self._states.get(announced).items()
-            if state is not None and (state.generation >= announced[file] or (is_read and at >= started))
+            store: state
+            for store, (at, state, is_read) in self._states.get(announced).items()
+            if state is not None and (state.generation >= announced[store] or (is_read and at >= started))
         }
 
-    def _read(self, file: StateFile, generation: int, fresh_s: float) -> list[Future[Any]]:
-        at, before, _ = self._states.get([file]).get(file, (None, None, False))
+    def _read(self, store: StoreFacts, generation: int, fresh_s: float) -> list[Future[Any]]:
+        at, before, _ = self._states.get([store]).get(store, (None, None, False))
         is_old = before is not None and before.generation < generation
         if at is not None and time.monotonic() - at < fresh_s and not is_old:
             return []
-        return [self._reader.begin(file, "state", lambda: self._keep(file, before))]
+        return [self._reader.begin(store, "state", lambda: self._keep(store, before))]
 
-    def _keep(self, file: StateFile, before: StoreState | None) -> None:
+    def _keep(self, store: StoreFacts, before: StoreState | None) -> None:
         state, is_read = before, False
         with suppress(Exception):  # any error of a cloud client: the page shows what Airflow knows
-            state, is_read = read_state(self._opened(file), before), True
-        self._states.add({file: (time.monotonic(), state, is_read)})
+            state, is_read = read_state(self._reader.opened(store), before), True
+        self._states.add({store: (time.monotonic(), state, is_read)})
 
 
-STORE_STATES: Final = StoreStates(StateReader(open_state), open_state)
+STORE_STATES: Final = StoreStates(StateReader(open_state))
 """The states of all stores that this process has read. A store that hangs holds up no other view: the threads are apart."""

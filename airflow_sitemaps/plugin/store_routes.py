@@ -10,9 +10,10 @@ from typing import Annotated, Final, Literal, TypeVar
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response, status
 
 from airflow_sitemaps.airflow_compat import create_session
-from airflow_sitemaps.pipeline.state.repository import MANIFEST, StateRepository
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.pipeline.status import guard_results
 from airflow_sitemaps.plugin import urls
+from airflow_sitemaps.plugin.events import StoreFacts
 from airflow_sitemaps.plugin.pages import overview
 from airflow_sitemaps.plugin.pages.announcements import (
     MAX_DAYS,
@@ -36,7 +37,7 @@ from airflow_sitemaps.plugin.shard_map import (
     ShardPage,
     live_map,
 )
-from airflow_sitemaps.plugin.state_reader import STORE_STATES, StateFile, StateReader, StateUnavailableError, open_state
+from airflow_sitemaps.plugin.state_reader import STORE_STATES, StateReader, StateUnavailableError, open_state, readable
 from airflow_sitemaps.plugin.urls import Compared, GenerationChanges
 from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.search_engines import fetches, index_status
@@ -64,16 +65,16 @@ def detached_sitemap(asset: Asset, readable: ReadableDags, moment: Now) -> overv
 DetachedSitemap = Annotated[overview.Overview, Depends(detached_sitemap)]
 
 
-def manifest_file(sitemap: overview.Overview) -> StateFile:
-    """Return the manifest file of a sitemap, or raise StateUnavailableError if nothing is published yet."""
+def store_of(sitemap: overview.Overview) -> StoreFacts:
+    """Return the store of a sitemap, or raise StateUnavailableError if nothing is published yet."""
     if not sitemap.snapshot.published:
         raise StateUnavailableError("Nothing has been published yet, so there is no manifest.")
-    return StateFile.of(sitemap.store, MANIFEST)
+    return readable(sitemap.store)
 
 
 async def manifest_of(sitemap: overview.Overview) -> tuple[str, ShardMap]:
     """Return the ETag of the published manifest, and its shard map."""
-    return await live_map(STATES, manifest_file(sitemap), sitemap.snapshot.generation)
+    return await live_map(STATES, store_of(sitemap), sitemap.snapshot.generation)
 
 
 def unavailable(_: Request, error: Exception) -> Response:
@@ -98,7 +99,7 @@ async def shard_columns(request: Request, sitemap: DetachedSitemap) -> Response:
 async def shard_fetches(sitemap: DetachedSitemap) -> Response:
     """Return the last fetch of every shard by each crawler, as an access log says."""
     _, shard_map = await manifest_of(sitemap)
-    record = await STATES.run(manifest_file(sitemap), "fetches", fetches.record_of)
+    record = await STATES.run(store_of(sitemap), "fetches", fetches.record_of)
     return uncached(await asyncio.to_thread(shard_map.fetched, record))
 
 
@@ -150,7 +151,7 @@ async def compared(sitemap: overview.Overview, pair: Pair, job: Callable[[Object
         return job(area, urls.of_generations(area, from_generation, to_generation))
 
     form = f"{job.__name__} {from_generation} {to_generation or run}"
-    return await STATES.run(manifest_file(sitemap), form, read)
+    return await STATES.run(store_of(sitemap), form, read)
 
 
 @router.get("/sitemap/changes", responses={200: {"model": GenerationChanges | Unavailable}})
@@ -175,9 +176,7 @@ Engine = Literal["google", "bing"]
 @router.get("/sitemap/coverage", responses={200: {"model": Coverage | Unavailable}})
 async def coverage(sitemap: DetachedSitemap) -> Response:
     """Return what Search Console reported about each index at the newest submissions."""
-    observations = await STATES.run(
-        manifest_file(sitemap), "coverage", lambda area: history(area, most=MAX_OBSERVATIONS)
-    )
+    observations = await STATES.run(store_of(sitemap), "coverage", lambda area: history(area, most=MAX_OBSERVATIONS))
     return uncached(coverage_of(observations))
 
 
@@ -189,7 +188,7 @@ async def inspected(sitemap: DetachedSitemap, engine: Engine = "google") -> Resp
     def read(area: ObjectStore) -> IndexStatus:
         return index_status_of(index_status.history(area, engine, most=most))
 
-    return uncached(await STATES.run(manifest_file(sitemap), f"index-status {engine}", read))
+    return uncached(await STATES.run(store_of(sitemap), f"index-status {engine}", read))
 
 
 @router.get("/sitemap/funnel", responses={200: {"model": Funnel | Unavailable}})
@@ -201,7 +200,7 @@ async def funnel(sitemap: DetachedSitemap, engine: Engine = "google") -> Respons
         inspected = index_status.history(area, engine, most=index_status.WINDOW_DAYS)
         return funnel_of(sitemap.snapshot.sections, fetches.summary_of(area), submitted, inspected, engine)
 
-    return uncached(await STATES.run(manifest_file(sitemap), f"funnel {engine}", read))
+    return uncached(await STATES.run(store_of(sitemap), f"funnel {engine}", read))
 
 
 class GuardResults(StrictModel):
@@ -221,7 +220,7 @@ class GuardHistory(StrictModel):
 @router.get("/sitemap/guards", responses={200: {"model": GuardHistory | Unavailable}})
 async def guards(sitemap: DetachedSitemap) -> Response:
     """Return what the newest reports say of guards: refusals, permits, answers of people, and results of canaries."""
-    runs = await STATES.run(manifest_file(sitemap), "guards", lambda area: guard_results(StateRepository(area)))
+    runs = await STATES.run(store_of(sitemap), "guards", lambda area: guard_results(StateRepository(area)))
     return uncached(GuardHistory(runs=[GuardResults(**asdict(each)) for each in runs]))
 
 

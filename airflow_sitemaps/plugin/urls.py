@@ -15,11 +15,11 @@ from airflow_sitemaps.errors import ConfigurationError, StoreContentError
 from airflow_sitemaps.pipeline.changes import Changes, TooManyChangesError, ages, compare
 from airflow_sitemaps.pipeline.find import UrlSearch, find_in_manifest
 from airflow_sitemaps.pipeline.publish.draft import proposal_of
-from airflow_sitemaps.pipeline.state.repository import MANIFEST, StateRepository
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.plugin.pages.overview import Overview
 from airflow_sitemaps.plugin.readings import StrictModel, attributes
 from airflow_sitemaps.plugin.shard_map import live_map
-from airflow_sitemaps.plugin.state_reader import WAIT_S, StateFile, StateReader, StateUnavailableError
+from airflow_sitemaps.plugin.state_reader import WAIT_S, StateReader, StateUnavailableError, readable
 from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.protocol.loc import normalise
 from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
@@ -109,8 +109,8 @@ async def _one(states: StateReader, sitemap: Overview, url: str, few: asyncio.Se
 
 
 async def _search(states: StateReader, sitemap: Overview, url: str) -> SearchResult:
-    file = StateFile.of(sitemap.store, MANIFEST)
-    _, live = await live_map(states, file, sitemap.snapshot.generation)
+    store = readable(sitemap.store)
+    _, live = await live_map(states, store, sitemap.snapshot.generation)
     settings = sitemap.event.settings if sitemap.event is not None else {}
     templates = {name: section.loc for name, section in settings.items() if section.loc}
 
@@ -122,7 +122,7 @@ async def _search(states: StateReader, sitemap: Overview, url: str) -> SearchRes
         except ConfigurationError as e:
             raise StateUnavailableError(str(e)) from e
 
-    result = await states.run(file, f"find {url}", job)
+    result = await states.run(store, f"find {url}", job)
     return SearchResult(asset=sitemap.asset.uri, **result.to_dict())
 
 

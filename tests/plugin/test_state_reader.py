@@ -14,11 +14,12 @@ import pytest
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import StoreError
+from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.plugin import state_reader
 from airflow_sitemaps.plugin.events import StoreFacts
 from airflow_sitemaps.plugin.readings import read_as
 from airflow_sitemaps.plugin.shard_map import ShardMap, live_map, read_map
-from airflow_sitemaps.plugin.state_reader import THREADS, StateFile, StateReader, StateUnavailableError, open_state
+from airflow_sitemaps.plugin.state_reader import THREADS, StateReader, StateUnavailableError, open_state, readable
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.codec import encode
 from airflow_sitemaps.stores.memory import MemoryStore
@@ -27,7 +28,7 @@ from tests.support.plugin_factories import manifest
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILE = StateFile("s3://shop/sitemaps-state/", "aws_default", "s3://shop/sitemaps/", "manifest.json.gz")
+STORE = StoreFacts(state_url="s3://shop/sitemaps-state/", conn_id="aws_default", public_url="s3://shop/sitemaps/")
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def store() -> MemoryStore:
 
 
 def put(store: MemoryStore, made: Any) -> None:
-    store.state.put("manifest.json.gz", encode(made), mode=Overwrite(), metadata={}, content_type="x")
+    store.state.put(MANIFEST, encode(made), mode=Overwrite(), metadata={}, content_type="x")
 
 
 def reader(store: Any) -> StateReader:
@@ -49,10 +50,10 @@ def test_a_file_is_read_once_while_it_does_not_change(store: MemoryStore, monkey
     monkeypatch.setattr(state_reader, "FRESH_S", 0.0)
     states = reader(store)
 
-    first = asyncio.run(states.read(FILE, "map", read_map))
-    second = asyncio.run(states.read(FILE, "map", read_map))
+    first = asyncio.run(states.read(STORE, read_map))
+    second = asyncio.run(states.read(STORE, read_map))
     put(store, manifest(6, generation=8))
-    third = asyncio.run(states.read(FILE, "map", read_map))
+    third = asyncio.run(states.read(STORE, read_map))
 
     assert second[1] is first[1]
     assert (third[1].generation, len(third[1].manifest.sections["products"].shards)) == (8, 6)
@@ -64,7 +65,7 @@ def test_the_store_is_not_asked_again_within_seconds(store: MemoryStore, monkeyp
     states = reader(store)
 
     for _ in range(5):
-        asyncio.run(states.read(FILE, "map", read_map))
+        asyncio.run(states.read(STORE, read_map))
 
     assert [op.verb for op in store.log if op.verb != "put"] == ["get"]
 
@@ -74,13 +75,13 @@ def test_the_store_is_asked_at_once_where_the_events_know_of_a_newer_generation(
 ) -> None:
     monkeypatch.setattr(state_reader, "FRESH_S", 60.0)
     states = reader(store)
-    asyncio.run(states.read(FILE, "map", read_map))
+    asyncio.run(states.read(STORE, read_map))
     put(store, manifest(6, generation=8))
 
     def is_old(found: Any) -> bool:
         return bool(found.generation < 8)
 
-    newer = [asyncio.run(states.read(FILE, "map", read_map, is_old=is_old))[1].generation for _ in range(2)]
+    newer = [asyncio.run(states.read(STORE, read_map, is_old=is_old))[1].generation for _ in range(2)]
 
     assert newer == [8, 8]
     assert [op.verb for op in store.log if op.verb != "put"] == ["get", "head", "get"]
@@ -95,7 +96,7 @@ def test_a_generation_that_was_read_before_its_files_were_public_is_asked_for_ag
     seen = []
     for promoted in (False, True, True):
         put(store, replace(manifest(5), promoted=promoted))
-        seen.append(asyncio.run(live_map(states, FILE, 7))[1].manifest.promoted)
+        seen.append(asyncio.run(live_map(states, STORE, 7))[1].manifest.promoted)
 
     assert seen == [False, True, True]
     assert [op.verb for op in store.log if op.verb != "put"] == ["get", "head", "get"]
@@ -117,9 +118,9 @@ def test_a_read_that_ends_at_once_does_not_block_the_server(
     monkeypatch.setattr(state_reader, "ThreadPoolExecutor", lambda *_, **__: Immediate())
     states = reader(store)
 
-    found = [asyncio.run(states.run(FILE, "keys", lambda area: area.head(FILE.key))) for _ in range(2)]
+    found = [asyncio.run(states.run(STORE, "keys", lambda area: area.head(MANIFEST))) for _ in range(2)]
 
-    assert found[0] == found[1] == store.state.head(FILE.key)
+    assert found[0] == found[1] == store.state.head(MANIFEST)
 
 
 class Stuck:
@@ -144,7 +145,7 @@ def test_a_store_that_hangs_holds_up_nobody(store: MemoryStore, monkeypatch: pyt
 
     async def many() -> list[Any]:
         started = time.monotonic()
-        answers = await asyncio.gather(*[states.read(FILE, "map", read_map) for _ in range(50)], return_exceptions=True)
+        answers = await asyncio.gather(*[states.read(STORE, read_map) for _ in range(50)], return_exceptions=True)
         assert time.monotonic() - started < 2
         return answers
 
@@ -173,15 +174,15 @@ def test_a_job_that_outlasts_its_requests_answers_the_next_one(
         return "compared"
 
     with pytest.raises(StateUnavailableError, match="did not arrive"):
-        asyncio.run(states.run(FILE, "changes", job))
+        asyncio.run(states.run(STORE, "changes", job))
     gate.set()
     states._threads.shutdown(wait=True)  # no further job can begin
 
     if works:
-        assert asyncio.run(states.run(FILE, "changes", job)) == "compared"
+        assert asyncio.run(states.run(STORE, "changes", job)) == "compared"
     else:
         with pytest.raises(StateUnavailableError, match="refused"):
-            asyncio.run(states.run(FILE, "changes", job))
+            asyncio.run(states.run(STORE, "changes", job))
     assert ends == ["ended"]
 
 
@@ -195,16 +196,16 @@ def test_a_job_that_one_of_its_requests_got_is_begun_again(store: MemoryStore, m
         return next(answers)
 
     with pytest.raises(StateUnavailableError, match="did not arrive"):
-        asyncio.run(states.run(FILE, "find", job))
+        asyncio.run(states.run(STORE, "find", job))
     monkeypatch.setattr(state_reader, "WAIT_S", 20.0)
 
     async def joined() -> str:
-        request = asyncio.create_task(states.run(FILE, "find", job))
+        request = asyncio.create_task(states.run(STORE, "find", job))
         await asyncio.sleep(0.1)
         gate.set()
         return await request
 
-    assert [asyncio.run(joined()), asyncio.run(states.run(FILE, "find", job))] == ["old", "new"]
+    assert [asyncio.run(joined()), asyncio.run(states.run(STORE, "find", job))] == ["old", "new"]
 
 
 def test_an_answer_that_is_too_late_is_freed(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,12 +221,12 @@ def test_an_answer_that_is_too_late_is_freed(store: MemoryStore, monkeypatch: py
         return answer
 
     with pytest.raises(StateUnavailableError, match="did not arrive"):
-        asyncio.run(states.run(FILE, "changes", job))
+        asyncio.run(states.run(STORE, "changes", job))
     gate.set()
     while not answers or states._under_way:
         time.sleep(0.01)
     time.sleep(0.4)
-    asyncio.run(states.run(FILE, "another", lambda area: None))
+    asyncio.run(states.run(STORE, "another", lambda area: None))
     gc.collect()
 
     assert not answers
@@ -234,7 +235,7 @@ def test_an_answer_that_is_too_late_is_freed(store: MemoryStore, monkeypatch: py
 async def _again(states: StateReader) -> Any:
     for _ in range(100):
         try:
-            return (await states.read(FILE, "map", read_map))[1]
+            return (await states.read(STORE, read_map))[1]
         except StateUnavailableError:
             await asyncio.sleep(0.05)
     return None
@@ -246,8 +247,8 @@ def test_many_stores_that_hang_are_answered_busy(store: MemoryStore, monkeypatch
     states = reader(stuck)
 
     async def many() -> list[Any]:
-        files = [StateFile(f"s3://shop-{n}/", None, "", "manifest.json.gz") for n in range(THREADS * 5)]
-        return await asyncio.gather(*[states.read(f, "map", read_map) for f in files], return_exceptions=True)
+        files = [StoreFacts(state_url=f"s3://shop-{n}/") for n in range(THREADS * 5)]
+        return await asyncio.gather(*[states.read(f, read_map) for f in files], return_exceptions=True)
 
     answers = asyncio.run(many())
     assert "busy" in str(answers[-1])
@@ -262,7 +263,7 @@ def test_what_the_store_says_is_shown_with_the_connection(store: MemoryStore) ->
 
     states = StateReader(lambda _: Denied())  # type: ignore[arg-type, return-value]
     with pytest.raises(StateUnavailableError) as e:
-        asyncio.run(states.read(FILE, "map", read_map))
+        asyncio.run(states.read(STORE, read_map))
 
     assert "with the connection 'aws_default': 403 Access Denied to everybody." in str(e.value)
     assert "give the API server read access" in str(e.value)
@@ -271,7 +272,7 @@ def test_what_the_store_says_is_shown_with_the_connection(store: MemoryStore) ->
 def test_a_folder_that_is_not_here_is_not_made(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     with pytest.raises(StateUnavailableError, match="is not on the API server's machine"):
-        open_state(StateFile(str(gone), None, "", "manifest.json.gz"))
+        open_state(StoreFacts(state_url=str(gone)))
 
     assert not gone.exists()
 
@@ -279,4 +280,4 @@ def test_a_folder_that_is_not_here_is_not_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["memory", None, "ftp"])
 def test_a_store_that_only_workers_have_is_said(kind: str | None) -> None:
     with pytest.raises(StateUnavailableError, match="only workers can reach"):
-        StateFile.of(read_as(StoreFacts, {"kind": kind, "state_url": "x://y"}), "manifest.json.gz")
+        readable(read_as(StoreFacts, {"kind": kind, "state_url": "x://y"}))

@@ -10,15 +10,16 @@ import pytest
 
 from airflow_sitemaps import MemoryStore, Section, Sitemap
 from airflow_sitemaps.pipeline import build, rollback
-from airflow_sitemaps.pipeline.state.repository import MANIFEST, REPORTS
-from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StoreStates, read_state
+from airflow_sitemaps.pipeline.state.repository import REPORTS
+from airflow_sitemaps.plugin.events import StoreFacts
+from airflow_sitemaps.plugin.state_reader import StateReader, StoreStates, read_state
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing import MemorySourceConfig
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore
 
-FILE = StateFile("s3://shop/state/", None, "s3://shop/public/", MANIFEST)
+STORE = StoreFacts(state_url="s3://shop/state/", public_url="s3://shop/public/")
 URL = "https://www.example.com/"
 
 
@@ -62,55 +63,55 @@ def test_a_report_that_is_none_is_left_out(site: Sitemap) -> None:
 
 
 def test_a_state_is_read_again_when_it_is_old_or_an_event_announces_more(site: Sitemap) -> None:
-    opened: list[StateFile] = []
+    opened: list[StoreFacts] = []
 
-    def opening(file: StateFile) -> ObjectStore:
-        opened.append(file)
+    def opening(store: StoreFacts) -> ObjectStore:
+        opened.append(store)
         return area(site)
 
-    states = StoreStates(StateReader(opening), opening)
+    states = StoreStates(StateReader(opening))
     for announced, reads in ((1, 1), (1, 1), (2, 2)):
-        found = states.known({FILE: announced}, wait_s=30, fresh_s=60)
-        assert (found[FILE].generation, len(opened)) == (1, reads)
-    states.known({FILE: 1}, wait_s=30, fresh_s=0)
+        found = states.known({STORE: announced}, wait_s=30, fresh_s=60)
+        assert (found[STORE].generation, len(opened)) == (1, reads)
+    states.known({STORE: 1}, wait_s=30, fresh_s=0)
     assert len(opened) == 3
 
 
 def test_an_old_state_does_not_stand_for_an_announced_generation_that_cannot_be_read(site: Sitemap) -> None:
     is_down = False
 
-    def opening(_: StateFile) -> ObjectStore:
+    def opening(_: StoreFacts) -> ObjectStore:
         if is_down:
             raise OSError("403")
         return area(site)
 
-    states = StoreStates(StateReader(opening), opening)
-    assert states.known({FILE: 1}, wait_s=30, fresh_s=60)[FILE].generation == 1
+    states = StoreStates(StateReader(opening))
+    assert states.known({STORE: 1}, wait_s=30, fresh_s=60)[STORE].generation == 1
     is_down = True
-    assert states.known({FILE: 2}, wait_s=30, fresh_s=60) == {}
+    assert states.known({STORE: 2}, wait_s=30, fresh_s=60) == {}
     is_down = False
     # The store is read, and has not published it: it is the truth.
-    assert states.known({FILE: 2}, wait_s=30, fresh_s=0)[FILE].generation == 1
+    assert states.known({STORE: 2}, wait_s=30, fresh_s=0)[STORE].generation == 1
 
 
 def test_a_store_that_fails_or_hangs_holds_no_page_up(site: Sitemap) -> None:
     hang = threading.Event()
-    failed: list[StateFile] = []
+    failed: list[StoreFacts] = []
 
-    def opening(file: StateFile) -> ObjectStore:
-        if file == FILE:
+    def opening(store: StoreFacts) -> ObjectStore:
+        if store == STORE:
             hang.wait(60)
             return area(site)
-        failed.append(file)
+        failed.append(store)
         raise OSError("no such bucket")
 
-    other = StateFile("s3://gone/state/", None, "s3://gone/public/", MANIFEST)
-    states = StoreStates(StateReader(opening), opening)
+    other = StoreFacts(state_url="s3://gone/state/", public_url="s3://gone/public/")
+    states = StoreStates(StateReader(opening))
     started = time.monotonic()
 
-    assert states.known({FILE: 1, other: 1}, wait_s=0.2, fresh_s=60) == {}
+    assert states.known({STORE: 1, other: 1}, wait_s=0.2, fresh_s=60) == {}
     assert states.known({other: 1}, wait_s=30, fresh_s=60) == {}
     assert len(failed) == 1
     assert time.monotonic() - started < 20
     hang.set()
-    assert states.known({FILE: 1}, wait_s=30, fresh_s=60)[FILE].generation == 1
+    assert states.known({STORE: 1}, wait_s=30, fresh_s=60)[STORE].generation == 1

@@ -60,7 +60,7 @@ def forget() -> None:
 
 def look(sitemap: Sitemap, *, later: timedelta = timedelta(), store: bool = True) -> dict[str, Any]:
     """The page of a sitemap, as the API answers it; ``store``: the API server can read it."""
-    states = StoreStates(StateReader(open_state), open_state) if store else None
+    states = StoreStates(StateReader(open_state)) if store else None
     now = datetime.now(timezone.utc) + later
     with create_session() as session:
         named = overview.events.asset_by_uri(session, str(sitemap.asset.uri))

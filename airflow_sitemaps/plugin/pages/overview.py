@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 
 from airflow_sitemaps.assets import FRESHNESS_KEY, STORE_KEY
 from airflow_sitemaps.operators import UNCHANGED, VERIFIED
-from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.plugin import dag_runs, events
 from airflow_sitemaps.plugin.dag_profiles import (
     AssetName,
@@ -42,7 +41,7 @@ from airflow_sitemaps.plugin.pages.verdict import (
     verdict_of,
 )
 from airflow_sitemaps.plugin.readings import attributes, moment_of, read_as
-from airflow_sitemaps.plugin.state_reader import StateFile, StateUnavailableError, StoreState, StoreStates
+from airflow_sitemaps.plugin.state_reader import StateUnavailableError, StoreState, StoreStates, readable
 
 EARLIER_RUNS: Final = 60
 """Number of runs of one DAG that published nothing and may still count, since later runs were of other sections."""
@@ -188,21 +187,21 @@ def _live(
     assets: Sequence[AssetName], newest: Mapping[int, Event], states: StoreStates | None
 ) -> dict[int, StoreState]:
     """Return what the stores say of sitemaps, by the asset's ID. A page waits longer than the list."""
-    files: dict[int, StateFile] = {}
+    stores: dict[int, StoreFacts] = {}
     for asset in assets if states is not None else ():
         with suppress(StateUnavailableError):
-            files[asset.id] = StateFile.of(_store(asset, newest.get(asset.id)), MANIFEST)
-    if states is None or not files:
+            stores[asset.id] = readable(_store(asset, newest.get(asset.id)))
+    if states is None or not stores:
         return {}
-    announced: dict[StateFile, int] = {}
-    for i, file in files.items():
+    announced: dict[StoreFacts, int] = {}
+    for i, store in stores.items():
         generation = newest[i].summary.generation if i in newest else 0
-        announced[file] = max(generation, announced.get(file, 0))
+        announced[store] = max(generation, announced.get(store, 0))
     is_page = len(assets) == 1
     live = states.known(
         announced, wait_s=PAGE_WAIT_S if is_page else LIST_WAIT_S, fresh_s=PAGE_FRESH_S if is_page else LIST_FRESH_S
     )
-    return {i: live[file] for i, file in files.items() if file in live}
+    return {i: live[store] for i, store in stores.items() if store in live}
 
 
 def _store(asset: AssetName, event: Event | None) -> StoreFacts:
