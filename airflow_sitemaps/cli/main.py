@@ -135,21 +135,12 @@ def _run_in_airflow(command: str, arguments: argparse.Namespace) -> None:
 
 
 def _argument(action: argparse.Action) -> Any:
+    """Return the argument that adds an action of the own parser to Airflow's, as argparse does with ``parents=``."""
     from airflow_sitemaps.airflow_compat import Arg
 
-    arg: Any = Arg  # Airflow does not annotate it
-    flags = tuple(action.option_strings) or (action.dest,)
-    settings: dict[str, Any] = {"help": action.help}
-    if isinstance(action, argparse._StoreTrueAction):  # noqa: SLF001
-        return arg(flags=flags, action="store_true", help=action.help)
-    if isinstance(action, argparse._AppendAction):  # noqa: SLF001
-        settings["action"] = "append"
-    for name in ("type", "choices", "metavar", "nargs"):
-        if getattr(action, name) is not None:
-            settings[name] = getattr(action, name)
-    if action.option_strings:
-        settings |= {"default": action.default, "required": action.required}
-    return arg(flags=flags, **settings)
+    arg: Any = Arg(flags=tuple(action.option_strings) or (action.dest,))
+    arg.add_to_parser = lambda parser: parser._add_action(action)  # noqa: SLF001
+    return arg
 
 
 def parser() -> argparse.ArgumentParser:
