@@ -279,11 +279,13 @@ def runs_that_pushed(session: Session, dag_ids: Iterable[str], key: str, limit: 
     return [(dag_id, run_id) for dag_id, run_id in session.execute(columns)]
 
 
-def xcoms(session: Session, tasks: Sequence[TaskState], keys: Sequence[str]) -> list[Any]:
-    """Return rows of (DAG, run ID, task, map index, key, value) that tasks pushed, with the values as plain JSON."""
+def pushed_by(
+    session: Session, tasks: Sequence[TaskState], keys: Sequence[str]
+) -> dict[tuple[str, str, str, int, str], Any]:
+    """Return what tasks of any runs pushed, as plain JSON. One SQL statement reads all of it."""
     wanted = {task.key for task in tasks}
     if not wanted:
-        return []
+        return {}
     dag_ids, run_ids, task_ids, _ = (set(ids) for ids in zip(*wanted, strict=True))
     columns = select(
         XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.map_index, XComModel.key, XComModel.value
@@ -294,7 +296,7 @@ def xcoms(session: Session, tasks: Sequence[TaskState], keys: Sequence[str]) -> 
         XComModel.key.in_(list(keys)),
         is_last_attempt(XComModel),
     )
-    return [(*row[:5], plain(_stored(row))) for row in session.execute(columns) if tuple(row[:4]) in wanted]
+    return {tuple(row[:5]): plain(_stored(row)) for row in session.execute(columns) if tuple(row[:4]) in wanted}
 
 
 def _stored(row: Any) -> Any:
@@ -308,13 +310,6 @@ def _stored(row: Any) -> Any:
     except Exception:
         return None
     return None if isinstance(value, str) and "://" in value else value
-
-
-def pushed_by(
-    session: Session, tasks: Sequence[TaskState], keys: Sequence[str]
-) -> dict[tuple[str, str, str, int, str], Any]:
-    """Return what tasks of any runs pushed, as plain JSON. One SQL statement reads all of it."""
-    return {tuple(where): value for *where, value in xcoms(session, tasks, keys)}
 
 
 def plain(value: Any) -> Any:

@@ -145,7 +145,7 @@ def test_values_that_an_xcom_backend_keeps_elsewhere_are_read_through_it(
 
     (row,) = admin.get("api/sitemap/runs", asset=URI).json()["runs"]
     publish: Any = SimpleNamespace(key=("shop", "run-1", "sitemap.publish", -1))
-    values = {key: value for *_, key, value in dag_runs.xcoms(session, [publish], list(pushed))}
+    values = {key: value for (*_, key), value in dag_runs.pushed_by(session, [publish], list(pushed)).items()}
 
     assert row["reason"] == "the store is down"
     assert values == {FAILED: kept["file:///x/1"], PLAN_KEY: "", SECTIONS: None, QUESTIONS: None}

@@ -47,9 +47,6 @@ BY_HAND: Final = "The run or its publishing task was marked as successful by han
 TIMED_OUT: Final = "Airflow ended the run before it published (dagrun_timeout), and skipped the tasks that were left"
 MARKED: Final = "The run was marked as failed before it published"
 
-XComRow = tuple[str, int, str, Any]
-"""Task, map index, key and value."""
-
 
 class PushedRefusal(ForeignModel):
     """A refusal that a task pushed; ``guard`` is empty if no guard refused. ``permit`` lets one run pass."""
@@ -344,10 +341,10 @@ def why(value: Any) -> str:
     return message or (f"It ended with {error}" if error else "")
 
 
-def reasons_of(mine: Sequence[XComRow]) -> dict[str, str]:
-    """Return why tasks failed, by task. Each different reason of the batches of one task stands once, with a batch."""
+def reasons_of(pushed: Pushed) -> dict[str, str]:
+    """Return why tasks of one run failed, by task. Each different reason of the batches of one task stands once, with a batch."""
     failed: dict[str, dict[str, str]] = {}
-    for task, index, key, value in sorted(mine, key=lambda row: row[:2]):
+    for (*_, task, index, key), value in sorted(pushed.items(), key=lambda item: item[0]):
         if key == FAILED and (said := why(value)):
             failed.setdefault(task, {}).setdefault(said, f"Batch {index + 1}: " if index >= 0 else "")
     return {task: "\n".join(batch + said for said, batch in reasons.items()) for task, reasons in failed.items()}

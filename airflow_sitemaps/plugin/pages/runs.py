@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 from airflow_sitemaps.operators import FAILED, PLAN_FACTS, REFUSED, VERIFIED, WRITTEN
 from airflow_sitemaps.plugin import dag_runs, events
 from airflow_sitemaps.plugin.dag_profiles import KINDS, TaskKey
-from airflow_sitemaps.plugin.dag_runs import ENDED, RETURNED, RunKey, RunState, TaskState
+from airflow_sitemaps.plugin.dag_runs import ENDED, RETURNED, Pushed, RunKey, RunState, TaskState
 from airflow_sitemaps.plugin.events import Event, RunSummary
 from airflow_sitemaps.plugin.pages import Issue, PublishedReport, VerificationRun, issues_of, outcomes
-from airflow_sitemaps.plugin.pages.outcomes import LINKS, FailedTask, PushedRefusal, RecentRuns, XComRow, refusals_of
+from airflow_sitemaps.plugin.pages.outcomes import LINKS, FailedTask, PushedRefusal, RecentRuns, refusals_of
 from airflow_sitemaps.plugin.pages.overview import Overview
 from airflow_sitemaps.plugin.readings import (
     Counts,
@@ -318,7 +318,7 @@ class RunProgress(StrictModel):
 
 
 def progress(
-    run: RunState, tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now: datetime, events: Sequence[Event] = ()
+    run: RunState, tasks: Sequence[TaskState], pushed: Pushed, now: datetime, events: Sequence[Event] = ()
 ) -> RunProgress:
     """Return the run and, for each group with sitemap tasks, its steps, batches, speed and remaining work."""
     groups: dict[str, list[TaskState]] = {}
@@ -329,7 +329,7 @@ def progress(
         **attributes(run, "dag_id", "run_id", "state", "trigger", "start", "end"),
         dry_run=run.is_dry,
         conf={name: run.conf[name] for name in list(run.conf)[:50]},
-        groups=[_group(members, xcoms, now, name if several else None) for name, members in sorted(groups.items())],
+        groups=[_group(members, pushed, now, name if several else None) for name, members in sorted(groups.items())],
         reports=[
             RunReport(
                 issues=issues_of(e.report, e.settings),
@@ -340,17 +340,16 @@ def progress(
     )
 
 
-def _group(tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now: datetime, own: str | None) -> RunGroup:
+def _group(tasks: Sequence[TaskState], pushed: Pushed, now: datetime, own: str | None) -> RunGroup:
     """Return one group's part of a run. ``own`` is its name in permits, if the run has several sitemaps."""
     ids = {task.task_id for task in tasks}
-    mine = [row for row in xcoms if row[0] in ids]
-    pushed = next((mapping(value) for _, _, key, value in mine if key == PLAN_FACTS), {})
-    plan = PlanNumbers.read(pushed) if pushed else None
-    planned = items(pushed.get("batches"))
-    of_part = {row[:3]: row[3] for row in mine}
+    mine = {where: value for where, value in pushed.items() if where[2] in ids}
+    facts = next((mapping(value) for (*_, key), value in mine.items() if key == PLAN_FACTS), {})
+    plan = PlanNumbers.read(facts) if facts else None
+    planned = items(facts.get("batches"))
     batches = [task for task in tasks if task.kind == "write" and task.map_index >= 0]
     # The names of batches as planned: Airflow names a batch only when it runs.
-    returned = next((items(value) for _, index, key, value in mine if key == RETURNED and index < 0), [])
+    returned = next((items(value) for (*_, index, key), value in mine.items() if key == RETURNED and index < 0), [])
     labels = {number: text(mapping(reference).get("label")) for number, reference in enumerate(returned)}
     order = list(KINDS.values())
     steps = sorted((t for t in tasks if t not in batches), key=lambda t: (order.index(t.kind), t.task_id, t.map_index))
@@ -358,19 +357,21 @@ def _group(tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now: datetime, 
         group_id=tasks[0].group_id,
         steps=[TaskStep(**attributes(task, *TaskStep.model_fields)) for task in steps],
         plan=plan,
-        verifications=[VerificationRun.of(t, of_part.get((*t.key[2:], VERIFIED))) for t in tasks if t.kind == "verify"],
+        verifications=[VerificationRun.of(t, mine.get((*t.key, VERIFIED))) for t in tasks if t.kind == "verify"],
         failed=outcomes.reasons_of(mine),
-        refused=[r for *_, key, value in mine if key == REFUSED for r in refusals_of(value, own) if r.message],
+        refused=[
+            r for (*_, key), value in mine.items() if key == REFUSED for r in refusals_of(value, own) if r.message
+        ],
         batches=[
             BatchProgress.read(
-                of_part.get((*task.key[2:], WRITTEN)),
+                mine.get((*task.key, WRITTEN)),
                 **attributes(task, *TaskStep.model_fields),
                 label=task.label or labels.get(task.map_index) or f"batch {task.map_index + 1}",
                 rows_planned=integer(planned[task.map_index]) if task.map_index < len(planned) else None,
             )
             for task in batches
         ],
-        speed=_speed(batches, plan, [mapping(row[3]) for row in mine if row[2] == WRITTEN], now),
+        speed=_speed(batches, plan, [mapping(value) for (*_, key), value in mine.items() if key == WRITTEN], now),
     )
 
 
