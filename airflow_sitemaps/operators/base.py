@@ -221,74 +221,65 @@ def permanent_failures(context: Context) -> Iterator[None]:
     missing credentials are not: a secrets backend or a metadata service may respond to the next attempt. The reason is
     stored in XCom for the pages in Airflow's UI.
     """
-    with _measured(context), _without_useless_retries(context), _reason_in_xcom(context):
-        yield
-
-
-@contextmanager
-def _without_useless_retries(context: Context) -> Iterator[None]:
-    """Log why the task failed, and turn an error that a retry cannot fix into ``AirflowFailException``."""
     try:
         yield
-    except errors.RefusedError as error:
-        log.error("Refused; the published sitemap is unchanged. %s", error)
-        context["ti"].xcom_push(key=REFUSED, value=refusal_facts(error))
-        raise AirflowFailException(str(error)) from error
-    except errors.PartlyPublishedError as error:
-        is_published = getattr(error.report, "result", "") == "partly_published"
-        log.error("%s. %s", "Partly published" if is_published else "Not published", error)
-        if error.refusals:
-            context["ti"].xcom_push(key=REFUSED, value=refusal_facts(error))
-        raise AirflowFailException(str(error)) from error
-    except errors.ConflictError as error:
-        log.error("Another run published first; run the DAG again to plan on its result. %s", error)
-        raise AirflowFailException(str(error)) from error
-    except (errors.ConfigurationError, errors.IncompleteError, errors.StoreContentError) as error:
-        if getattr(error, "retryable", False):
-            log.error("The connection or its credentials are missing; a retry may find them. %s", error)
-            raise
-        log.error("A retry cannot fix this. %s", error)
-        raise AirflowFailException(str(error)) from error
-    except (errors.SourceError, errors.StoreError) as error:
-        what = "The database" if isinstance(error, errors.SourceError) else "The store"
-        log.error("%s failed; a retry may succeed. %s", what, error)
+    except AirflowSkipException:
         raise
-
-
-@contextmanager
-def _reason_in_xcom(context: Context) -> Iterator[None]:
-    """Store in XCom why the task failed."""
-    try:
-        yield
-    except (errors.RefusedError, AirflowSkipException):
-        raise  # the caller records more details; a skipped task has not failed
     except (Exception, AirflowTaskTimeout) as error:
+        said, is_permanent = _explanation(error)
+        if said:
+            log.error("%s. %s", said, error)
         with suppress(Exception):  # an error here must not hide the original one
-            context["ti"].xcom_push(key=FAILED, value=failure_facts(error))
+            _push_reason(context["ti"], error)
+        with suppress(Exception):
+            _measure(context, error, is_permanent=is_permanent)
+        if is_permanent and not isinstance(error, AirflowFailException):
+            raise AirflowFailException(str(error)) from error
         raise
 
 
-@contextmanager
-def _measured(context: Context) -> Iterator[None]:
+_EXPLANATIONS: Final = (
+    (errors.RefusedError, "Refused; the published sitemap is unchanged", True),
+    (errors.ConflictError, "Another run published first; run the DAG again to plan on its result", True),
+    ((errors.ConfigurationError, errors.IncompleteError, errors.StoreContentError), "A retry cannot fix this", True),
+    (errors.SourceError, "The database failed; a retry may succeed", False),
+    (errors.StoreError, "The store failed; a retry may succeed", False),
+)
+
+
+def _explanation(error: BaseException) -> tuple[str, bool]:
+    """Return what the log says of an error before its message, and whether a retry cannot fix it."""
+    if isinstance(error, errors.ConfigurationError) and error.retryable:
+        return "The connection or its credentials are missing; a retry may find them", False
+    if isinstance(error, errors.PartlyPublishedError):
+        is_published = getattr(error.report, "result", "") == "partly_published"
+        return "Partly published" if is_published else "Not published", True
+    rows = ((said, is_permanent) for kinds, said, is_permanent in _EXPLANATIONS if isinstance(error, kinds))
+    return next(rows, ("", isinstance(error, AirflowFailException)))
+
+
+def _push_reason(ti: Any, error: BaseException) -> None:
+    """Store in XCom why the task failed, and what guards refused."""
+    if isinstance(error, errors.RefusedError) or (isinstance(error, errors.PartlyPublishedError) and error.refusals):
+        ti.xcom_push(key=REFUSED, value=refusal_facts(error))
+    if not isinstance(error, errors.RefusedError):
+        ti.xcom_push(key=FAILED, value=failure_facts(error))
+
+
+def _measure(context: Context, error: BaseException, *, is_permanent: bool) -> None:
     """Send the metrics of a run that an error ends.
 
     A try that Airflow repeats ends no run. Neither does a batch that is not written if the other sections are published.
     Errors of dry runs, and of tasks that are not part of a run, are not counted.
     """
-    try:
-        yield
-    except (Exception, AirflowTaskTimeout) as error:
-        from airflow_sitemaps import metrics
+    from airflow_sitemaps import metrics
 
-        task: Any = context.get("task")
-        with suppress(Exception):  # a metric must never hide the error
-            if task.is_part_of_run(context):
-                ti, is_permanent = context["ti"], isinstance(error, AirflowFailException)
-                cause = error.__cause__ if is_permanent and isinstance(error.__cause__, Exception) else error
-                is_repeated = getattr(ti, "max_tries", 0) > 0 and ti.try_number <= ti.max_tries
-                ends_run = (is_permanent or not is_repeated) and task.ends_run(context)
-                metrics.send(metrics.of_error(task.sitemap.index_url, cause, ends_run=ends_run))
-        raise
+    task: Any = context.get("task")
+    if task.is_part_of_run(context):
+        ti = context["ti"]
+        is_repeated = getattr(ti, "max_tries", 0) > 0 and ti.try_number <= ti.max_tries
+        ends_run = (is_permanent or not is_repeated) and task.ends_run(context)
+        metrics.send(metrics.of_error(task.sitemap.index_url, error, ends_run=ends_run))
 
 
 def own_xcom(ti: Any, key: str) -> Any:
