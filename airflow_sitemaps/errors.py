@@ -28,7 +28,7 @@ A message says what happened, where, the limit, and the next step.
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
 
 class SitemapError(Exception):
@@ -93,35 +93,16 @@ class RefusedError(SitemapError):
     """The run was refused before anything public changed. A retry is refused in the same way."""
 
 
-class GuardRefusal(Protocol):
-    """One refusal in a ``GuardError`` (``airflow_sitemaps.shards.guards.Refusal``)."""
-
-    @property
-    def guard(self) -> str:
-        """Name of the guard, such as ``shrink``."""
-
-    @property
-    def section(self) -> str:
-        """Name of the section."""
-
-    @property
-    def message(self) -> str:
-        """Measured numbers and the limit."""
-
-    @property
-    def permit(self) -> str:
-        """Value for ``--allow`` that permits the change for one run."""
-
-
 class GuardError(RefusedError):
     """One or more guards refused.
 
     Attributes:
-        refusals: The refusals, each with its guard, section and numbers.
+        refusals: The refusals, each with its ``guard``, ``section``, ``message`` (the measured numbers and the limit) and
+            ``permit``, which lets one run pass (``airflow_sitemaps.shards.guards.Refusal``).
         run: Identifier of the refused run in the store, or "" if nothing of it is kept.
     """
 
-    def __init__(self, message: str, refusals: tuple[GuardRefusal, ...] = (), *, run: str = "") -> None:
+    def __init__(self, message: str, refusals: tuple[Any, ...] = (), *, run: str = "") -> None:
         super().__init__(message)
         self.refusals = refusals
         self.run = run
@@ -182,7 +163,7 @@ class PartlyPublishedError(SitemapError):
         super().__init__(message)
         self.report = report
         self.failures = failures
-        self.refusals: tuple[GuardRefusal, ...] = tuple(
+        self.refusals: tuple[Any, ...] = tuple(
             refusal for failure in failures for refusal in getattr(failure, "refusals", ())
         )
         self.run: str = getattr(report, "run", "")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from airflow_sitemaps.errors import ConflictError, GuardError, GuardRefusal, IncompleteError, OwnershipError
+from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, OwnershipError
 from airflow_sitemaps.pipeline.publish.commit_files import check_bodies
 from airflow_sitemaps.pipeline.publish.draft import make_draft
 from airflow_sitemaps.pipeline.publish.promotion import NOT_SEEN, SupersededError, promote, roll_forward
@@ -197,10 +197,9 @@ def _with_failures_of(plan: Plan, manifest: Manifest) -> Plan:
     return structs.replace(plan, failures=(*plan.failures, *failures))
 
 
-def _still_refused(repeated: Committed, refusals: Sequence[GuardRefusal]) -> Committed:
+def _still_refused(repeated: Committed, refusals: Sequence[Refusal]) -> Committed:
     """Return the result of a repeated try with what the guards refuse now, which names the permits."""
-    own = [refusal for refusal in refusals if isinstance(refusal, Refusal)]
-    refused = {failure.section: failure for failure in failures_of(own)}
+    refused = {failure.section: failure for failure in failures_of(refusals)}
     failures = tuple(refused.get(failure.section, failure) for failure in repeated.plan.failures)
     return replace(repeated, plan=structs.replace(repeated.plan, failures=failures))
 
