@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -14,13 +13,13 @@ from airflow_sitemaps.errors import ConfigurationError, GuardError, IncompleteEr
 from airflow_sitemaps.operators import FAILED, MAX_TEXT, QUESTIONS, REFUSED, UNCHANGED, WRITTEN, written_facts
 from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures
 from airflow_sitemaps.operators.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink, comparison_page
-from airflow_sitemaps.shards.guards import Refusal
 
 if TYPE_CHECKING:
     import jinja2
     from airflow.sdk import Context, XComArg
 
     from airflow_sitemaps.operators.decisions import Approval
+    from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.shards.manifest import Question
     from airflow_sitemaps.shards.plan import SectionFailure
     from airflow_sitemaps.sitemap import Sitemap
@@ -193,9 +192,7 @@ class SitemapPublishOperator(SitemapOperator):
                 others were published. Airflow emits no asset event for a failed task.
             AirflowSkipException: There is no plan, or nothing changed and ``skip_unchanged`` is set.
         """
-        from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.pipeline.report import raise_failures
-        from airflow_sitemaps.report_text import LogProgress
         from airflow_sitemaps.waits import ended_if_stalled
 
         if not self.plan:
@@ -211,9 +208,7 @@ class SitemapPublishOperator(SitemapOperator):
         with permanent_failures(context), ended_if_stalled("publish"):
             unwritten = reasons_of(context["ti"], self.planner_id, self.writer_id, receipts)
             sitemap = self.rendered(context)
-            with self._asking(context, sitemap, receipts) as refusals:
-                report = stages.publish(sitemap, self.plan, receipts, unwritten=unwritten, progress=LogProgress(log))
-                refusals.extend(report.failures)
+            report = self._publish(context, sitemap, receipts, unwritten)
         self.observe(report)
         if self.skip_unchanged and report.result == "unchanged":
             context["ti"].xcom_push(key=UNCHANGED, value=report.generation)
@@ -248,25 +243,26 @@ class SitemapPublishOperator(SitemapOperator):
         skipped = [task for task, state in _states(ti, before).items() if state == "skipped"] if before else []
         return others if is_written else skipped
 
-    @contextmanager
-    def _asking(self, context: Context, sitemap: Sitemap, receipts: Sequence[str]) -> Iterator[list[SectionFailure]]:
-        """Ask about the sections that guards refuse, and end the questions that the run closes."""
-        from airflow_sitemaps.pipeline import approvals
+    def _publish(
+        self, context: Context, sitemap: Sitemap, receipts: Sequence[str], unwritten: Mapping[int, str] | None
+    ) -> Report:
+        """Publish. Then ask about the sections that guards refused, and end the questions that the run closes."""
+        from airflow_sitemaps.pipeline import approvals, stages
+        from airflow_sitemaps.report_text import LogProgress
         from airflow_sitemaps.shards.plan import failures_of
 
-        refused: list[SectionFailure] = []
-        if self.approval is None:
-            yield refused
-            return
-        before = approvals.questions_of(sitemap)
+        before = {} if self.approval is None else approvals.questions_of(sitemap)
+        refused: Sequence[SectionFailure] = ()
         try:
-            yield refused
+            report = stages.publish(sitemap, self.plan, receipts, unwritten=unwritten, progress=LogProgress(log))
+            refused = report.failures
         except GuardError as error:
-            refused += failures_of([refusal for refusal in error.refusals if isinstance(refusal, Refusal)])
+            refused = failures_of(error.refusals)
             raise
         finally:
-            if refused or before:
-                self._ask(context, sitemap, receipts, refused, before)
+            if self.approval is not None and (refused or before):
+                self._ask(context, sitemap, receipts, refused, before, self.approval)
+        return report
 
     def _ask(
         self,
@@ -275,15 +271,15 @@ class SitemapPublishOperator(SitemapOperator):
         receipts: Sequence[str],
         refused: Sequence[SectionFailure],
         before: Mapping[str, Question],
+        approval: Approval,
     ) -> None:
         """Start a run of the DAG of decisions for each question. An error is logged: it must not hide the refusal."""
         from airflow_sitemaps.operators.decisions import run_id_of, start
         from airflow_sitemaps.pipeline import approvals
 
-        assert self.approval is not None
         asked = []
         try:
-            questions = approvals.ask(sitemap, self.plan, receipts, refused, self.approval.timeout)
+            questions = approvals.ask(sitemap, self.plan, receipts, refused, approval.timeout)
             for section, question in questions.items():
                 page = api_base_url() + comparison_page(str(sitemap.asset.uri), question.run)
                 if start(self.decisions, section, question, page=page):
