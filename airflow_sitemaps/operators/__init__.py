@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import PartlyPublishedError, SitemapError
@@ -86,29 +87,23 @@ def is_on(value: object) -> bool:
     return str(value or "").strip().lower() not in ("", "0", "false")
 
 
-def refusal_facts(error: Exception) -> dict[str, Any]:
+def refusal_facts(error: SitemapError) -> dict[str, Any]:
     """Return the refusals of a ``RefusedError`` or a ``PartlyPublishedError``.
 
     Each has the permit that lets the run pass, if any, and the first ``MAX_LINES`` have a sentence. ``run`` identifies
     the run in the store, which holds what it would have published.
     """
     refusals = [
-        {
-            "guard": getattr(refusal, "guard", ""),
-            "section": getattr(refusal, "section", ""),
-            "message": getattr(refusal, "message", str(refusal))[:MAX_TEXT],
-            "permit": getattr(refusal, "permit", None),
-        }
-        for refusal in tuple(getattr(error, "refusals", ()))[:MAX_NAMES]
+        {"guard": each.guard, "section": each.section, "message": each.message[:MAX_TEXT], "permit": each.permit}
+        for each in getattr(error, "refusals", ())[:MAX_NAMES]
     ]
     for refusal in refusals[MAX_LINES:]:
         del refusal["message"]
-    sections = list(getattr(error, "sections", ()))[:MAX_NAMES]
     return {
         "message": str(error)[:MAX_TEXT],
         "refusals": refusals,
         "run": getattr(error, "run", ""),
-        "sections": sections,
+        "sections": list(error.sections[:MAX_NAMES]),
     }
 
 
@@ -169,13 +164,7 @@ def verified_facts(found: Verification) -> dict[str, Any]:
         "errors": len(found.errors),
         "warnings": len(found.failures) - len(found.errors),
         "failures": [
-            {
-                "severity": failure.severity,
-                "rule": failure.rule[:MAX_TEXT],
-                "where": failure.where[:MAX_TEXT],
-                "message": failure.message[:MAX_TEXT],
-                "count": failure.count,
-            }
+            {name: value[:MAX_TEXT] if isinstance(value, str) else value for name, value in asdict(failure).items()}
             for failure in failures[:MAX_FAILURES]
         ],
     }
