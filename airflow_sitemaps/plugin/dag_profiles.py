@@ -290,24 +290,12 @@ class AssetTasks:
         return sorted({dag_id for dag_id, _ in self.publish})
 
 
-@dataclass(slots=True)
-class _References:
-    """What refers to assets, by their IDs."""
-
-    outlets: defaultdict[int, list[TaskKey]] = field(default_factory=lambda: defaultdict(list))
-    inlets: defaultdict[int, list[TaskKey]] = field(default_factory=lambda: defaultdict(list))
-    schedules: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
-
-    def dags(self, asset_id: int) -> set[str]:
-        return {dag_id for dag_id, _ in (*self.outlets[asset_id], *self.inlets[asset_id])} | self.schedules[asset_id]
-
-
 def asset_tasks(session: Session, assets: Sequence[AssetName], readable: Collection[str]) -> dict[int, AssetTasks]:
     """Return the tasks of readable DAGs that concern each asset, by the asset's ID."""
-    references = _references(session, assets)
-    dag_ids = {dag_id for asset in assets for dag_id in references.dags(asset.id)} & set(readable)
-    profiles = dag_profiles(session, dag_ids)
-    return {asset.id: _tasks_of(asset, references, profiles, dag_ids) for asset in assets}
+    outlets, dags = _references(session, assets)
+    own = {asset.id: dags[asset.id] & set(readable) for asset in assets}
+    profiles = dag_profiles(session, {dag_id for dag_ids in own.values() for dag_id in dag_ids})
+    return {asset.id: _tasks_of(asset, outlets[asset.id], own[asset.id], profiles) for asset in assets}
 
 
 def unimportable(session: Session) -> Collection[DagProfile]:
@@ -315,40 +303,42 @@ def unimportable(session: Session) -> Collection[DagProfile]:
     return dag_profiles(session, unimportable_dags(session)).values()
 
 
-def _references(session: Session, assets: Sequence[AssetName]) -> _References:
-    references, asset_ids = _References(), [asset.id for asset in assets]
-    for table, kept in ((TaskOutletAssetReference, references.outlets), (TaskInletAssetReference, references.inlets)):
-        columns = select(table.asset_id, table.dag_id, table.task_id).where(table.asset_id.in_(list(asset_ids)))
-        for asset_id, dag_id, task_id in session.execute(columns):
-            kept[asset_id].append((dag_id, task_id))
-    schedule = DagScheduleAssetReference
-    rows = session.execute(select(schedule.asset_id, schedule.dag_id).where(schedule.asset_id.in_(list(asset_ids))))
-    for asset_id, dag_id in rows:
-        references.schedules[asset_id].add(dag_id)
+def _references(
+    session: Session, assets: Sequence[AssetName]
+) -> tuple[defaultdict[int, list[TaskKey]], defaultdict[int, set[str]]]:
+    """Return the tasks that emit each asset, and every DAG that refers to it, by the asset's ID."""
+    outlets, dags = defaultdict[int, list[TaskKey]](list), defaultdict[int, set[str]](set)
+    outlet, chosen = TaskOutletAssetReference, [asset.id for asset in assets]
+    emitting = select(outlet.asset_id, outlet.dag_id, outlet.task_id).where(outlet.asset_id.in_(chosen))
+    for asset_id, dag_id, task_id in session.execute(emitting):
+        outlets[asset_id].append((dag_id, task_id))
+        dags[asset_id].add(dag_id)
+    for table in (TaskInletAssetReference, DagScheduleAssetReference):
+        referring = select(table.asset_id, table.dag_id).where(table.asset_id.in_(chosen))
+        for asset_id, dag_id in session.execute(referring):
+            dags[asset_id].add(dag_id)
     ids = {asset.uri: asset.id for asset in assets}
     for profile in unimportable(session):
         for task in profile.tasks:
-            for uris, kept in ((task.outlets, references.outlets), (task.inlets, references.inlets)):
-                for uri in ids.keys() & set(uris):
-                    kept[ids[uri]].append((profile.dag_id, task.task_id))
-    return references
+            for uri in ids.keys() & {*task.outlets, *task.inlets}:
+                dags[ids[uri]].add(profile.dag_id)
+                outlets[ids[uri]] += [(profile.dag_id, task.task_id)] if uri in task.outlets else []
+    return outlets, dags
 
 
 def _tasks_of(
-    asset: AssetName, references: _References, profiles: Mapping[str, DagProfile], readable: Collection[str]
+    asset: AssetName, outlets: Sequence[TaskKey], dags: Collection[str], profiles: Mapping[str, DagProfile]
 ) -> AssetTasks:
-    outlets = [key for key in references.outlets[asset.id] if key[0] in readable]
     kind_of = {(dag_id, task.task_id): task.kind for dag_id, profile in profiles.items() for task in profile.tasks}
     # Without a serialized form of the DAG, a task that has the asset as an outlet counts as publishing.
-    kinds = {key: kind_of.get(key, "" if key[0] in profiles else "publish") for key in outlets}
+    kinds = {key: kind_of.get(key, "" if key[0] in profiles else "publish") for key in outlets if key[0] in dags}
     publish = sorted(key for key, kind in kinds.items() if kind == "publish")
-    inlets = {key for key in references.inlets[asset.id] if key[0] in readable}
     groups = {(dag_id, task_id.rpartition(".")[0]) for dag_id, task_id in publish}
     following = [
         (profile.dag_id, task)
         for profile in profiles.values()
         for task in profile.tasks
-        if task.kind in ("verify", *ANNOUNCING) and _concerns(profile.dag_id, task, asset, inlets, groups)
+        if task.kind in ("verify", *ANNOUNCING) and _concerns(profile.dag_id, task, asset, groups)
     ]
     return AssetTasks(
         publish=publish,
@@ -356,16 +346,14 @@ def _tasks_of(
         answer=[key for key, kind in kinds.items() if kind == "answer"],
         verify=[(dag_id, task.task_id) for dag_id, task in following if task.kind == "verify"],
         announce=[(dag_id, task.task_id, task.kind) for dag_id, task in following if task.kind in ANNOUNCING],
-        dags=frozenset(references.dags(asset.id) & set(readable)),
+        dags=dags,
     )
 
 
-def _concerns(
-    dag_id: str, task: TaskProfile, asset: AssetName, inlets: Collection[TaskKey], groups: Collection[TaskKey]
-) -> bool:
+def _concerns(dag_id: str, task: TaskProfile, asset: AssetName, groups: Collection[TaskKey]) -> bool:
     """Return whether a task without outlets concerns this sitemap: by its inlets, or else by its task group."""
     if task.inlets:
-        return asset.uri in task.inlets or (dag_id, task.task_id) in inlets
+        return asset.uri in task.inlets
     group = task.task_id.rpartition(".")[0]
     beside = not group and any(dag_id == publisher for publisher, _ in groups)
     return (dag_id, group) in groups or beside
