@@ -268,6 +268,8 @@ def dags_by_id(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
 
 
 ANNOUNCING: Final = ("indexnow", "searchconsole", "inspection", "bing", "fetches", "ping")
+FOLLOWING: Final = ("verify", *ANNOUNCING)
+"""Kinds of the tasks that work on what is published, whose inlet is the sitemap's asset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,7 +340,7 @@ def _tasks_of(
         (profile.dag_id, task)
         for profile in profiles.values()
         for task in profile.tasks
-        if task.kind in ("verify", *ANNOUNCING) and _concerns(profile.dag_id, task, asset, groups)
+        if task.kind in FOLLOWING and _concerns(profile.dag_id, task, asset, groups)
     ]
     return AssetTasks(
         publish=publish,

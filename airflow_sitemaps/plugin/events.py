@@ -14,16 +14,10 @@ from typing import Any, Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from airflow_sitemaps.airflow_compat import (
-    AssetEvent,
-    AssetModel,
-    DagRun,
-    TaskInletAssetReference,
-    TaskOutletAssetReference,
-)
+from airflow_sitemaps.airflow_compat import AssetEvent, AssetModel, DagRun, TaskOutletAssetReference
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.pipeline.report import Report, ShardCounts
-from airflow_sitemaps.plugin.dag_profiles import AssetName, unimportable
+from airflow_sitemaps.plugin.dag_profiles import FOLLOWING, AssetName, dag_profiles
 from airflow_sitemaps.plugin.readings import BoundedCache, integer, iso, mapping, read_as, text, texts, timestamp
 from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.protocol.rules import RULES, Effect, Verdict
@@ -203,16 +197,13 @@ def asset_by_uri(session: Session, uri: str) -> AssetName | None:
     return None if row is None else _asset(row)
 
 
-def assets_of_dag(session: Session, dag_id: str, *, inlets_of: Collection[str] = ()) -> list[AssetName]:
-    """Return the assets that a DAG's tasks declare as outlets, and those that the tasks ``inlets_of`` declare as inlets."""
-    outlet, inlet = TaskOutletAssetReference, TaskInletAssetReference
+def assets_of_dag(session: Session, dag_id: str) -> list[AssetName]:
+    """Return the assets that a DAG's tasks emit, and those that its tasks verify or announce."""
+    outlet = TaskOutletAssetReference
     declared = set(session.scalars(select(outlet.asset_id).where(outlet.dag_id == dag_id)))
-    broken = [task for dag in unimportable(session) if dag.dag_id == dag_id for task in dag.tasks]
-    uris = {uri for task in broken for uri in (*task.outlets, *(task.inlets if task.task_id in inlets_of else ()))}
-    declared |= set(session.scalars(select(AssetModel.id).where(AssetModel.uri.in_(uris)))) if uris else set()
-    if inlets_of:
-        chosen = (inlet.dag_id == dag_id) & inlet.task_id.in_(list(inlets_of))
-        declared |= set(session.scalars(select(inlet.asset_id).where(chosen)))
+    tasks = [task for profile in dag_profiles(session, [dag_id]).values() for task in profile.tasks]
+    uris = {uri for task in tasks for uri in (*task.outlets, *(task.inlets if task.kind in FOLLOWING else ()))}
+    declared |= set(session.scalars(select(AssetModel.id).where(AssetModel.uri.in_(uris))))
     return assets_by_id(session, declared)
 
 

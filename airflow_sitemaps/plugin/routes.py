@@ -25,7 +25,6 @@ from airflow_sitemaps.airflow_compat import (
     get_auth_manager,
 )
 from airflow_sitemaps.plugin import STATIC, dag_runs, events, pages
-from airflow_sitemaps.plugin.dag_profiles import ANNOUNCING, dag_profiles
 from airflow_sitemaps.plugin.pages import actions, announcements, overview, runs, sitemap_pages
 from airflow_sitemaps.plugin.pages.sitemap_pages import ListQuery, SitemapLine, csv_of, selected
 from airflow_sitemaps.plugin.readings import NO_NUL, StrictModel, iso
@@ -212,10 +211,7 @@ def sitemaps_of_dag(
     dag_id: ReadableDag, session: SessionDep, readable: ReadableDags, moment: Now
 ) -> sitemap_pages.DagSitemaps:
     """Return the sitemaps that a DAG publishes or verifies."""
-    profile = dag_profiles(session, [dag_id]).get(dag_id)
-    checking = ("verify", *ANNOUNCING)
-    tasks = [task.task_id for task in profile.tasks if task.kind in checking] if profile else []
-    assets = events.assets_of_dag(session, dag_id, inlets_of=tasks)
+    assets = events.assets_of_dag(session, dag_id)
     sitemaps = overview.overviews(session, assets, readable, moment, STORE_STATES)
     return sitemap_pages.DagSitemaps(sitemaps=selected(sitemap_pages.lines_of(sitemaps), ListQuery()))
 
