@@ -27,7 +27,7 @@ EVENT_FORMAT: Final = 1
 """The newest format of an event's ``extra`` that this version reads."""
 MAX_HISTORY: Final = 1_000
 AT_ONCE: Final = 200
-"""Number of events read in one SQL statement, of at most 32 KiB each."""
+"""Number of events whose whole content is in memory at the same time, of at most 32 KiB each."""
 
 
 _VERDICTS: Final = {verdict.value: verdict for verdict in Verdict}
@@ -175,11 +175,8 @@ def _asset(row: Any) -> AssetName:
 
 def assets_by_id(session: Session, ids: Iterable[int]) -> list[AssetName]:
     """Return assets in the order of their IDs. Unknown assets are left out."""
-    chosen, assets = sorted(set(ids)), []
-    for start in range(0, len(chosen), AT_ONCE):
-        part = _ASSET_COLUMNS.where(AssetModel.id.in_(chosen[start : start + AT_ONCE]))
-        assets += [_asset(row) for row in session.execute(part)]
-    return sorted(assets, key=lambda asset: asset.id)
+    chosen = _ASSET_COLUMNS.where(AssetModel.id.in_(set(ids))).order_by(AssetModel.id)
+    return [_asset(row) for row in session.execute(chosen)]
 
 
 def assets_with_events(session: Session) -> list[int]:
@@ -244,13 +241,11 @@ def whole_events(session: Session, ids: Sequence[int]) -> dict[int, Event]:
     columns = select(
         AssetEvent.id, AssetEvent.extra, AssetEvent.timestamp, AssetEvent.source_dag_id, AssetEvent.source_run_id
     )
-    events = {}
-    for start in range(0, len(ids), AT_ONCE):
-        chosen = columns.where(AssetEvent.id.in_(ids[start : start + AT_ONCE]))
-        for i, extra, at, dag_id, run_id in session.execute(chosen):
-            if dag_id and is_report(extra):
-                events[i] = event_of(extra, event=i, at=iso(at), dag_id=dag_id, run_id=run_id or "")
-    return events
+    return {
+        i: event_of(extra, event=i, at=iso(at), dag_id=dag_id, run_id=run_id or "")
+        for i, extra, at, dag_id, run_id in session.execute(columns.where(AssetEvent.id.in_(ids)))
+        if dag_id and is_report(extra)
+    }
 
 
 def events_of_run(session: Session, dag_id: str, run_id: str) -> list[Event]:
