@@ -79,21 +79,19 @@ class SitemapVerifyOperator(SitemapOperator):
             options = replace(what.options, sample=self.whole_number("sample", self.sample))
             verification = what.verify(options, LogProgress(log), web=web)
         metrics.send(metrics.of_verification(self.sitemap.index_url, verification))
-        context["ti"].xcom_push(key=VERIFIED, value={**this, **verified_facts(verification)})
+        numbers = verified_facts(verification)
+        context["ti"].xcom_push(key=VERIFIED, value={**this, **numbers})
         log_lines(result.text_lines(verification))
         if verification.errors or (self.strict and verification.failures):
-            first, errors = verification.failures[0], counted(len(verification.errors), "error")
-            numbers = f"{errors}, {counted(len(verification.warnings), 'warning')}"
-            reason = f"{numbers}; the first: {first.where}: {first.message} ({first.rule}). The log names each"
+            first, errors = verification.failures[0], counted(numbers["errors"], "error")
+            warnings = counted(numbers["warnings"], "warning")
+            reason = (
+                f"{errors}, {warnings}; the first: {first.where}: {first.message} ({first.rule}). The log names each"
+            )
             facts = {"error": "AirflowFailException", "message": reason[:MAX_TEXT]}
             context["ti"].xcom_push(key=FAILED, value=facts)
             raise AirflowFailException(reason)
-        return {
-            "files": verification.files,
-            "urls": verification.urls,
-            "errors": 0,
-            "warnings": len(verification.failures),
-        }
+        return {name: numbers[name] for name in ("files", "urls", "errors", "warnings")}
 
 
 class SitemapFreshnessOperator(SitemapOperator):
