@@ -131,19 +131,21 @@ def dag_profiles(session: Session, dag_ids: Iterable[str]) -> dict[str, DagProfi
     return {dag_id: profile for (dag_id, _), profile in profiles.items()}
 
 
+def newest_of(each: Any, rows: Any, *, by: Any, limit: int) -> Any:
+    """Return the statement of the newest rows of a statement for each value of a column, ``by`` another one."""
+    place = func.row_number().over(partition_by=each, order_by=by.desc()).label("place")
+    *columns, number = rows.add_columns(place).subquery().c
+    return select(*columns).where(number <= limit)
+
+
 def _newest_versions(session: Session, dag_ids: list[str]) -> list[Any]:
     """Return rows of (DAG, ID of its newest serialized form, hash of that form)."""
     if not dag_ids:
         return []
-    rank = func.row_number().over(partition_by=SerializedDagModel.dag_id, order_by=DagVersion.version_number.desc())
-    numbered = (
-        select(SerializedDagModel.dag_id, SerializedDagModel.id, SerializedDagModel.dag_hash, rank.label("place"))
-        .join(DagVersion, SerializedDagModel.dag_version_id == DagVersion.id)
-        .where(SerializedDagModel.dag_id.in_(dag_ids))
-        .subquery()
-    )
-    newest = select(numbered.c.dag_id, numbered.c.id, numbered.c.dag_hash).where(numbered.c.place == 1)
-    return list(session.execute(newest).all())
+    form = SerializedDagModel
+    versions = select(form.dag_id, form.id, form.dag_hash).join(DagVersion, form.dag_version_id == DagVersion.id)
+    chosen = versions.where(form.dag_id.in_(dag_ids))
+    return list(session.execute(newest_of(form.dag_id, chosen, by=DagVersion.version_number, limit=1)).all())
 
 
 def profile_of(dag_id: str, data: Mapping[str, Any]) -> DagProfile:

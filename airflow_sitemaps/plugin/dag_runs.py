@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from airflow_sitemaps.airflow_compat import DagRun, TaskInstance, XComModel, is_last_attempt
 from airflow_sitemaps.operators import is_dry_run
-from airflow_sitemaps.plugin.dag_profiles import KINDS, TaskKey
+from airflow_sitemaps.plugin.dag_profiles import KINDS, TaskKey, newest_of
 
 FAILED: Final = frozenset({"failed", "upstream_failed"})
 ENDED: Final = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
@@ -255,28 +255,24 @@ def newest_ended(session: Session, keys: Collection[TaskKey]) -> list[TaskState]
 def unpublished_runs(session: Session, dag_ids: Iterable[str], limit: int) -> list[tuple[str, str, datetime | None]]:
     """Return (DAG, run ID, end) of the newest runs whose publishing task failed, or was skipped by a failure."""
     ended = func.coalesce(TaskInstance.end_date, DagRun.end_date)
-    rank = func.row_number().over(partition_by=TaskInstance.dag_id, order_by=ended.desc()).label("place")
     same_run = (DagRun.dag_id == TaskInstance.dag_id) & (DagRun.run_id == TaskInstance.run_id)
     skipped = (TaskInstance.state == "skipped") & (DagRun._state == "failed")  # noqa: SLF001 - the column
-    inner = (
-        select(TaskInstance.dag_id, TaskInstance.run_id, ended.label("ended"), rank)
+    chosen = (
+        select(TaskInstance.dag_id, TaskInstance.run_id, ended.label("ended"))
         .join(DagRun, same_run)
         .where(TaskInstance.dag_id.in_(list(dag_ids)), TaskInstance.operator == PUBLISHES)
         .where(TaskInstance.state.in_(list(FAILED)) | skipped, is_last_attempt(TaskInstance))
-        .subquery()
     )
-    columns = select(inner.c.dag_id, inner.c.run_id, inner.c.ended).where(inner.c.place <= limit)
-    return [(dag_id, run_id, end) for dag_id, run_id, end in session.execute(columns)]
+    newest = newest_of(TaskInstance.dag_id, chosen, by=ended, limit=limit)
+    return [(dag_id, run_id, end) for dag_id, run_id, end in session.execute(newest)]
 
 
 def runs_that_pushed(session: Session, dag_ids: Iterable[str], key: str, limit: int) -> list[tuple[str, str]]:
     """Return the newest runs of each DAG in which a task pushed an XCom key, as (DAG, run ID)."""
-    rank = func.row_number().over(partition_by=XComModel.dag_id, order_by=XComModel.timestamp.desc()).label("place")
-    pushed = select(XComModel.dag_id, XComModel.run_id, rank)
     chosen = (XComModel.dag_id.in_(list(dag_ids)), XComModel.key == key, is_last_attempt(XComModel))
-    inner = pushed.where(*chosen).subquery()
-    columns = select(inner.c.dag_id, inner.c.run_id).where(inner.c.place <= limit)
-    return [(dag_id, run_id) for dag_id, run_id in session.execute(columns)]
+    pushed = select(XComModel.dag_id, XComModel.run_id).where(*chosen)
+    newest = newest_of(XComModel.dag_id, pushed, by=XComModel.timestamp, limit=limit)
+    return [(dag_id, run_id) for dag_id, run_id in session.execute(newest)]
 
 
 def pushed_by(

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from airflow_sitemaps.airflow_compat import AssetEvent, AssetModel, DagRun, TaskOutletAssetReference
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.pipeline.report import Report, ShardCounts
-from airflow_sitemaps.plugin.dag_profiles import FOLLOWING, AssetName, dag_profiles
+from airflow_sitemaps.plugin.dag_profiles import FOLLOWING, AssetName, dag_profiles, newest_of
 from airflow_sitemaps.plugin.readings import BoundedCache, integer, iso, mapping, read_as, text, texts, timestamp
 from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.protocol.rules import RULES, Effect, Verdict
@@ -220,14 +220,12 @@ def history(
     session: Session, asset_ids: Sequence[int], *, dags: Collection[str], limit: int, before: int | None = None
 ) -> dict[int, list[RunSummary]]:
     """Return the newest runs of each asset, oldest first: of these DAGs, with a lower event ID than ``before``."""
-    place = func.row_number().over(partition_by=AssetEvent.asset_id, order_by=AssetEvent.id.desc()).label("place")
     chosen = (AssetEvent.asset_id.in_(asset_ids), AssetEvent.source_dag_id.in_(dags))
-    inner = select(AssetEvent.id, AssetEvent.asset_id, place).where(*chosen)
+    emitted = select(AssetEvent.id, AssetEvent.asset_id).where(*chosen)
     if before is not None:
-        inner = inner.where(AssetEvent.id < before)
-    numbered = inner.subquery()
-    newest = select(numbered.c.id, numbered.c.asset_id).where(numbered.c.place <= min(limit, MAX_HISTORY))
-    rows = session.execute(newest.order_by(numbered.c.id)).all()
+        emitted = emitted.where(AssetEvent.id < before)
+    newest = newest_of(AssetEvent.asset_id, emitted, by=AssetEvent.id, limit=min(limit, MAX_HISTORY))
+    rows = session.execute(newest.order_by("id")).all()
     summaries = summaries_of(session, [event for event, _ in rows])
     result: dict[int, list[RunSummary]] = {asset: [] for asset in asset_ids}
     for event, asset in rows:
