@@ -31,7 +31,13 @@ _AGENT: Final = re.compile(r"(?i)((?:\A|(?<=[\r\n]))[ \t]*user[- ]?agent[ \t]*:[
 _DISALLOW: Final = r"diss?all?ow|disallaw|diasllow"  # Protego's spellings
 _DISALLOWS: Final = re.compile(rf"(?i)[ \t\f\v]*(?:{_DISALLOW})[ \t:]")
 _NO_RULE: Final = re.compile(rf"(?i)(?:\A|(?<=[\r\n]))(?![ \t\f\v]*(?:user[- ]?agent|allow|{_DISALLOW})[ \t:])[^\r\n]+")
-_KEPT_LINES: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+_BLOCK: Final = re.compile(
+    rb"""(?x) (?:\A|(?<=[\r\n]))
+    [ \t\f\v]*\#[ ]BEGIN[ ]airflow-sitemaps (?P<name>[^\r\n]*?) [ \t\f\v]*(?:\r?\n|\r(?!\n))
+    (?:[ \t\f\v]*(?:(?i:sitemap)[ \t]*:[^\r\n]*)?(?:\r?\n|\r(?!\n)))*
+    [ \t\f\v]*\#[ ]END[ ]airflow-sitemaps (?P=name) [ \t\f\v]*(?:\r?\n|\r(?!\n)|\Z)"""
+)
+"""A sitemap's block with its line ends. One that contains other lines than Sitemap lines was edited, and is not changed."""
 
 
 def lines(sitemaps: Sequence[str]) -> list[str]:
@@ -56,54 +62,20 @@ def merge(existing: bytes, sitemaps: Sequence[str], *, name: str = "") -> bytes:
         raise ConfigurationError(
             "robots.txt is UTF-16 or UTF-32, which crawlers cannot read (RFC 9309 requires UTF-8): save it as UTF-8 first"
         )
-    kept, position = _without_block(_KEPT_LINES.findall(existing), name)
-    free, begin = kept, BEGIN.encode()  # another sitemap's block may lose the address again
-    for other in {line.strip()[len(begin) :].decode("utf-8", "replace").strip() for line in kept if begin in line}:
-        free, _ = _without_block(free, other)
-    theirs = set(_sitemaps(_start(b"".join(free).decode("utf-8", "replace"))))
+    own = [block for block in _BLOCK.finditer(existing) if block["name"].strip() == name.encode()]
+    position = own[0].start() if own else len(existing)
+    kept = _BLOCK.sub(lambda block: b"" if block["name"].strip() == name.encode() else block[0], existing)
+    free = _BLOCK.sub(b"", kept)  # another sitemap's block may lose the address again
+    theirs = set(_sitemaps(_start(free.decode("utf-8", "replace"))))
     wanted = [address for address in dict.fromkeys(sitemaps) if address not in theirs]
     if not wanted:
-        return b"".join(kept)
+        return kept
     end_of_line = b"\r\n" if b"\r\n" in existing else b"\n"
-    texts = (f"{BEGIN} {name}".rstrip(), *lines(wanted), f"{END} {name}".rstrip())
-    block = [text.encode() + end_of_line for text in texts]
-    before, after = kept[:position], kept[position:]
-    if before and not before[-1].endswith((b"\n", b"\r")):
-        before = [*before[:-1], before[-1] + end_of_line]
-    return b"".join([*before, *block, *after])
-
-
-def _without_block(lines: list[bytes], name: str) -> tuple[list[bytes], int]:
-    """Return the lines outside this sitemap's block, and the position of the block (the end if there was none)."""
-    kept: list[bytes] = []
-    position: int | None = None
-    number = 0
-    while number < len(lines):
-        end = _end_of_block(lines, number, name)
-        if end is None:
-            kept.append(lines[number])
-            number += 1
-        else:
-            position = len(kept) if position is None else position
-            number = end
-    return kept, len(kept) if position is None else position
-
-
-def _end_of_block(lines: list[bytes], start: int, name: str) -> int | None:
-    """Return the line after the block of this sitemap that begins at ``start``, or None if no block begins there.
-
-    A block that contains other lines than Sitemap lines was edited, and is not changed.
-    """
-    if lines[start].strip() != f"{BEGIN} {name}".rstrip().encode():
-        return None
-    end = f"{END} {name}".rstrip().encode()
-    for number in range(start + 1, len(lines)):
-        line = lines[number].strip()
-        if line == end:
-            return number + 1
-        if line and _field(line.decode("utf-8", "replace"))[0] != "sitemap":
-            return None
-    return None
+    block = (f"{BEGIN} {name}".rstrip(), *lines(wanted), f"{END} {name}".rstrip())
+    before = kept[:position]
+    if before and not before.endswith((b"\n", b"\r")):
+        before += end_of_line
+    return before + b"".join(line.encode() + end_of_line for line in block) + kept[position:]
 
 
 def _field(line: str) -> tuple[str, str]:
