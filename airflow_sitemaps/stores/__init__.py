@@ -167,6 +167,16 @@ class StoreSettings:
         )
 
 
+def refusal(mode: ports.PutMode, there: ports.ObjectInfo | None) -> str:
+    """Return why the condition of a put does not hold; empty if it holds."""
+    if isinstance(mode, ports.Create) and there is not None:
+        return f"an object is already there (etag {there.etag})"
+    if isinstance(mode, ports.Update) and (there is None or there.etag != mode.etag):
+        state = "there is no object" if there is None else f"the object has etag {there.etag}"
+        return f"{state}; expected was etag {mode.etag}"
+    return ""
+
+
 def read_source(source: ports.ObjectStore, info: ports.ObjectInfo) -> bytes:
     """Read an object that must not have changed, for a copy through this process.
 
@@ -174,11 +184,9 @@ def read_source(source: ports.ObjectStore, info: ports.ObjectInfo) -> bytes:
         PutOutcomeError: The object does not exist any longer, or has another etag (definite).
     """
     there = source.get(info.key)
-    if there is None or there.info.etag != info.etag:
-        now = "there is no object" if there is None else f"the object has etag {there.info.etag}"
-        raise ports.PutOutcomeError(
-            f"copy of {source.url(info.key)}: {now}; expected was etag {info.etag}", definite=True
-        )
+    refused = refusal(ports.Update(info.etag), None if there is None else there.info)
+    if there is None or refused:
+        raise ports.PutOutcomeError(f"copy of {source.url(info.key)}: {refused}", definite=True)
     return there.body
 
 

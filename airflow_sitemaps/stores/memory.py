@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from blake3 import blake3
 
 from airflow_sitemaps import setting_checks
-from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores import StoreSettings, checked_key, checked_metadata, checked_prefix, read_source
+from airflow_sitemaps.ports import ObjectInfo, PutMode, PutOutcomeError, StoredObject
+from airflow_sitemaps.stores import StoreSettings, checked_key, checked_metadata, checked_prefix, read_source, refusal
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -77,10 +77,11 @@ class MemoryObjects:
         kept, body = checked_metadata(headers["metadata"]), bytes(body)
         etag = blake3(body).hexdigest()[:32]
         with self.lock:
-            refusal = _refusal(mode, self.objects.get(key))
-            self.log.append(Operation(area=self.area, verb="put", key=key, mode=mode, refused=bool(refusal)))
-            if refusal:
-                raise PutOutcomeError(f"put {self.url(key)}: {refusal}", definite=True)
+            there = self.objects.get(key)
+            refused = refusal(mode, None if there is None else there.info)
+            self.log.append(Operation(area=self.area, verb="put", key=key, mode=mode, refused=bool(refused)))
+            if refused:
+                raise PutOutcomeError(f"put {self.url(key)}: {refused}", definite=True)
             info = ObjectInfo(key=key, etag=etag, byte_size=len(body), metadata=kept, modified_at=self.now())
             self.objects[key] = MemoryObject(
                 info=info, body=body, content_type=headers["content_type"], cache_control=headers.get("cache_control")
@@ -162,14 +163,3 @@ class MemoryStore(StoreSettings):
     def __deepcopy__(self, memo: dict[int, Any]) -> MemoryStore:
         """Return this store. Schedulers copy operators that have one, and a copy must see the same objects."""
         return self
-
-
-def _refusal(mode: PutMode, there: MemoryObject | None) -> str:
-    """Return why a condition does not hold, or "" if it holds."""
-    if isinstance(mode, Create) and there is not None:
-        return f"an object is already there (etag {there.info.etag})"
-    if isinstance(mode, Update) and there is None:
-        return f"there is no object to update (wanted etag {mode.etag})"
-    if isinstance(mode, Update) and there is not None and there.info.etag != mode.etag:
-        return f"the object has etag {there.info.etag}, not {mode.etag}"
-    return ""

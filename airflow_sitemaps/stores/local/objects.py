@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
-from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores import checked_key, checked_metadata, checked_prefix, is_key, read_source
+from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOutcomeError, StoredObject
+from airflow_sitemaps.stores import checked_key, checked_metadata, checked_prefix, is_key, read_source, refusal
 from airflow_sitemaps.stores.local import files
 from airflow_sitemaps.stores.local.files import NOT_A_FILE, SCRATCH, Sidecar, Sidecars, key_hash, regular_status
 from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, explained, make_folders
@@ -208,12 +208,8 @@ class LocalObjects:
                 f"{path} is {kind}, and a file is to be written there: another program made it. Remove or rename it, then "
                 "run again: the run puts the file"
             )
-        there = self.head(key) if isinstance(mode, Create | Update) else None
-        if isinstance(mode, Create) and there is not None:
-            raise PutOutcomeError(f"put {self.url(key)}: a file is already there (etag {there.etag})", definite=True)
-        if isinstance(mode, Update) and (there is None or there.etag != mode.etag):
-            state = "there is no file" if there is None else f"the file has etag {there.etag}"
-            raise PutOutcomeError(f"put {self.url(key)}: {state}; expected was etag {mode.etag}", definite=True)
+        if not isinstance(mode, Overwrite) and (refused := refusal(mode, self.head(key))):
+            raise PutOutcomeError(f"put {self.url(key)}: {refused}", definite=True)
 
     def _recorded(self, key: str, status: os.stat_result) -> ObjectInfo | None:
         """Return the info of a file from its sidecar, if the file has not changed since."""

@@ -14,7 +14,7 @@ from urllib3.exceptions import HTTPError
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores import checked_metadata, checked_prefix, read_source
+from airflow_sitemaps.stores import checked_metadata, checked_prefix, read_source, refusal
 from airflow_sitemaps.stores.bucket import BucketAddress, Missing, bare_etag, calling, plain_type, redacted
 from airflow_sitemaps.stores.s3.client import S3Connection, answer_of, bound_of, connections, failure_of
 from airflow_sitemaps.waits import repeated
@@ -82,8 +82,8 @@ class S3Objects:
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
         request = self._request(key) | self._headers(key, headers) | {"Body": bytes(body)}
-        if self.look_first and not isinstance(mode, Overwrite):
-            self._look_first(key, mode)
+        if self.look_first and not isinstance(mode, Overwrite) and (refused := refusal(mode, self.head(key))):
+            raise PutOutcomeError(f"PutObject {self.url(key)}: {refused}", definite=True)
         with self._calling("PutObject", key, mode):
             try:
                 return self._put(request, mode, quotes=self.connection.etag_quotes)
@@ -190,16 +190,6 @@ class S3Objects:
         except SitemapError:
             return False
         return there is not None and there.etag == mode.etag
-
-    def _look_first(self, key: str, mode: PutMode) -> None:
-        there = self.head(key)
-        if isinstance(mode, Create) and there is not None:
-            raise PutOutcomeError(
-                f"PutObject {self.url(key)}: an object exists already (etag {there.etag})", definite=True
-            )
-        if isinstance(mode, Update) and (there is None or there.etag != mode.etag):
-            state = "nothing is there" if there is None else f"the object has etag {there.etag}"
-            raise PutOutcomeError(f"PutObject {self.url(key)}: {state}, not {mode.etag}", definite=True)
 
     def _calling(
         self, operation: str, key: str, mode: PutMode | None = None, *, missing: Sequence[int] = (404,)
