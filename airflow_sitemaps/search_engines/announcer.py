@@ -168,9 +168,7 @@ class Announced:
 def announced(sitemap: Sitemap, service: str) -> Announced:
     """Return the published generation, and whether a service (``[a-z0-9.-]``) was informed of it."""
     state = StateRepository(sitemap.store.open().state)
-    manifest = state.manifest()
-    if manifest is None:
-        raise ConfigurationError(f"{sitemap.store.describe()}: nothing is published yet. Build the sitemap first")
+    manifest = state.published()
     return Announced(
         generation=manifest.generation,
         index_urls=tuple(manifest.base_url + index.name for index in manifest.indexes),

@@ -1,7 +1,7 @@
 """Verification: read a published sitemap as a crawler does, and check it against the rules.
 
 A subject is a sitemap, folder, file or address, with its reader and its manifest. The age of what is served is determined
-here too. The XML parser is slow to import, so the checks in ``verifier`` are imported when they run.
+here too.
 """
 
 from __future__ import annotations
@@ -19,17 +19,24 @@ from urllib.parse import unquote, urljoin, urlsplit
 from blake3 import blake3
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http import Fetched, FetchError
+from airflow_sitemaps.http import Fetched, FetchError, HttpClient
 from airflow_sitemaps.http.page_judge import NOT_FOUND, Fetcher, robots_text
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.pipeline.status import last_check
 from airflow_sitemaps.ports import QUIET, ObjectStore, Progress, StoreConfig
 from airflow_sitemaps.protocol import robots
+from airflow_sitemaps.protocol.markup import without_comment
+from airflow_sitemaps.protocol.reader import read, unpack
+from airflow_sitemaps.protocol.rules import Findings
+from airflow_sitemaps.protocol.validator import moment
+from airflow_sitemaps.shards import layout
 from airflow_sitemaps.stores import is_key, open_area
 from airflow_sitemaps.verification.result import Verification, VerificationOptions
+from airflow_sitemaps.verification.verifier import manifest_files, verify
 
 if TYPE_CHECKING:
     from random import Random
 
-    from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile
     from airflow_sitemaps.sitemap import Sitemap
 
@@ -145,9 +152,6 @@ class VerificationSubject:
         ``web`` requests pages and robots.txt; None: an ``HttpClient``. A sitemap that is not read over HTTP needs it
         only when pages are sampled. If a check fails and a run has published meanwhile, everything is read once more.
         """
-        from airflow_sitemaps.http import HttpClient  # noqa: PLC0415
-        from airflow_sitemaps.verification.verifier import verify  # noqa: PLC0415
-
         options = wanted = options or self.options
         fetcher, pages = self.fetcher, (web or HttpClient()) if options.sample else None
         if not self.over_http:
@@ -163,17 +167,12 @@ class VerificationSubject:
 
 def of_sitemap(sitemap: Sitemap) -> VerificationSubject:
     """Return the subject for a sitemap of this package, or raise ConfigurationError if it is not published yet."""
-    from airflow_sitemaps.pipeline.state.repository import StateRepository  # noqa: PLC0415
-    from airflow_sitemaps.shards.layout import address  # noqa: PLC0415
-
     store = sitemap.store.open()
-    manifest = StateRepository(store.state).manifest()
-    if manifest is None:
-        raise ConfigurationError(
-            f"{sitemap.store.describe()}: no sitemap is published here yet. Build the sitemap first"
-        )
+    manifest = StateRepository(store.state).published()
     names = {
-        address(section, file.name): file.name for section in manifest.sections.values() for file in section.files()
+        layout.address(section, file.name): file.name
+        for section in manifest.sections.values()
+        for file in section.files()
     }
     names |= {manifest.base_url + file.name: file.name for file in manifest.extras}
     # A section with its own base_url is part of the sitemap, although its host differs.
@@ -199,8 +198,6 @@ def of_address(address: str, *, conn_id: str | None = "aws_default", web: Fetche
         StoreError: The store does not respond.
     """
     if address.lower().startswith(("https://", "http://")):
-        from airflow_sitemaps.http import HttpClient  # noqa: PLC0415
-
         return VerificationSubject(fetcher=web or HttpClient(), addresses=(address,), over_http=True)
     if "://" in address and not address.startswith("file://"):
         return _of_area(address, conn_id)
@@ -264,13 +261,8 @@ def served_indexes(store: StoreConfig, fetcher: Fetcher, now: datetime) -> list[
     of an earlier generation, which a cache still serves, is as old as the commit that replaced it. Any other index that
     lists a file of a kept generation is as old as its newest ``lastmod`` that is not in the future.
     """
-    from airflow_sitemaps.pipeline.state.repository import StateRepository  # noqa: PLC0415
-    from airflow_sitemaps.pipeline.status import last_check  # noqa: PLC0415
-
     state = StateRepository(store.open().state)
-    manifest = state.manifest()
-    if manifest is None:
-        raise ConfigurationError(f"{store.describe()}: nothing is published yet. Build the sitemap first")
+    manifest = state.published()
     checked = last_check(state)
     last_success = datetime.fromisoformat(checked) if checked else manifest.committed_at
     return [_served_index(manifest, state, index.name, fetcher, last_success, now) for index in manifest.indexes]
@@ -279,11 +271,6 @@ def served_indexes(store: StoreConfig, fetcher: Fetcher, now: datetime) -> list[
 def _served_index(
     manifest: Manifest, state: StateRepository, name: str, fetcher: Fetcher, last_success: datetime, now: datetime
 ) -> ServedIndex:
-    from airflow_sitemaps.protocol.markup import without_comment  # noqa: PLC0415
-    from airflow_sitemaps.protocol.reader import read, unpack  # noqa: PLC0415
-    from airflow_sitemaps.protocol.rules import Findings  # noqa: PLC0415
-    from airflow_sitemaps.protocol.validator import moment  # noqa: PLC0415
-    from airflow_sitemaps.verification.verifier import manifest_files  # noqa: PLC0415
 
     def seen(since: datetime | None, message: str, *, current: bool = False) -> ServedIndex:
         age_s = None if since is None else max(0.0, (now - since).total_seconds())
@@ -326,12 +313,9 @@ def served_faults(
     A shard that changed within ``settled`` may still be served as it was before. The robots.txt of the indexes' host must
     name every index if it names sitemaps.
     """
-    from airflow_sitemaps.pipeline.state.repository import StateRepository  # noqa: PLC0415
-    from airflow_sitemaps.protocol.reader import read  # noqa: PLC0415
-    from airflow_sitemaps.shards.layout import address  # noqa: PLC0415
 
     def shards(of: Manifest) -> dict[str, PublicFile]:
-        return {address(s, f.name): f for s in of.sections.values() for f in s.files() if f.etag is not None}
+        return {layout.address(s, f.name): f for s in of.sections.values() for f in s.files() if f.etag is not None}
 
     state = StateRepository(store.open().state)
     manifest = state.manifest()
@@ -353,9 +337,6 @@ def served_faults(
 
 def _served_body(fetcher: Fetcher, url: str, xml_hash: str) -> tuple[str, bytes]:
     """Return what is wrong with a shard as served, or "", and its content, or nothing if it is no sitemap at all."""
-    from airflow_sitemaps.protocol.reader import unpack  # noqa: PLC0415
-    from airflow_sitemaps.protocol.rules import Findings  # noqa: PLC0415
-
     try:
         response = fetcher.get(url)
     except FetchError as error:

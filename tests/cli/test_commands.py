@@ -483,7 +483,7 @@ def test_a_param_that_does_not_fit_is_wrong_use(shop: Shop, param: str, given: t
 
 
 def test_verify_reads_what_was_published_and_names_what_is_wrong(shop: Shop) -> None:
-    assert "no sitemap is published here yet" in shop.json("verify", shop.target, status=1)["error"]["message"]
+    assert "nothing has been published yet" in shop.json("verify", shop.target, status=1)["error"]["message"]
     shop.json("build", shop.target)
 
     ours = shop.json("verify", shop.target)

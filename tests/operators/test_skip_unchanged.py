@@ -69,7 +69,7 @@ def pinging(dag_id: str, sitemap: Sitemap, server: Site) -> DAG:
 def test_a_generation_is_announced_once_to_each_service() -> None:
     rows = [{"id": 1, "loc": f"{URL}1"}]
     site = Sitemap(MemoryStore(base_url=URL), [Section("pages", MemorySourceConfig(rows))])
-    with pytest.raises(ConfigurationError, match="nothing is published yet"):
+    with pytest.raises(ConfigurationError, match="nothing has been published yet"):
         announced(site, "searchconsole")
     first = build(site).generation
     assert not announced(site, "searchconsole").is_known

@@ -115,7 +115,7 @@ def test_an_index_that_is_not_readable_has_no_age() -> None:
 def test_nothing_published_is_a_configuration_error() -> None:
     world = World([row(1)])
 
-    with pytest.raises(ConfigurationError, match="nothing is published yet"):
+    with pytest.raises(ConfigurationError, match="nothing has been published yet"):
         served_indexes(world.sitemap().store, Cache(world), world.clock.now())
 
 

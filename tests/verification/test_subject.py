@@ -134,7 +134,7 @@ def test_a_run_that_publishes_during_a_verification_is_no_error() -> None:
 
 def test_nothing_published_is_said() -> None:
     world = World([row(1)])
-    with pytest.raises(ConfigurationError, match="no sitemap is published"):
+    with pytest.raises(ConfigurationError, match="nothing has been published yet"):
         of_sitemap(world.sitemap())
 
 
