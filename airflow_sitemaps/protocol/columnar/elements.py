@@ -13,12 +13,12 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.protocol.columnar import value_bytes, value_view
 from airflow_sitemaps.protocol.columnar.lastmod import DAY_S, Lastmods, value_of
+from airflow_sitemaps.protocol.lastmod import day_number
 from airflow_sitemaps.protocol.markup import EXTENSION_MARKS, NAMESPACES
 
 _LARGEST_TABLE: Final = 4_096
@@ -32,11 +32,6 @@ _NO_DAY: Final = "</loc>"
 _NO_TIME: Final = DAY_S
 _DATE_ONLY: Final = DAY_S + 1
 _END: Final = "</lastmod>"
-_DAY: Final = f"S{len(_NO_DAY) + len('<lastmod>2000-01-01')}"
-_MINUTES: Final = np.array([f"T{n // 60:02d}:{n % 60:02d}:" for n in range(DAY_S // 60)], "S")
-_SECONDS: Final = np.array([f"{n:02d}Z{_END}" for n in range(60)], "S")
-_RECORD: Final = np.dtype([("day", _DAY), ("minute", _MINUTES.dtype), ("second", _SECONDS.dtype)])
-"""The bytes of a lastmod with date and time, from the end of its loc on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +137,8 @@ def elements(cleaned: Cleaned, *, escape_loc: bool) -> pa.StringArray:
     if escape_loc:
         loc = pc.replace_substring(pc.replace_substring(loc, "&", "&amp;"), "'", "&apos;")
     closing = "</url>\n"
-    changed = ["</loc>"] if cleaned.lastmods is None else _lastmod_texts(cleaned.lastmods)
+    lastmods = cleaned.lastmods
+    changed = [_NO_DAY] if lastmods is None else [_day_texts(lastmods.day), _time_texts(lastmods)]
     if cleaned.extensions is None:
         rest = _hint_texts(cleaned, closing)
     else:
@@ -185,74 +181,33 @@ def _hint_table(
 # ---------------------------------------------------------------- lastmod
 
 
-@dataclass(frozen=True, slots=True)
-class _Days:
-    """All days of some years, the first in days since 1970-01-01. The last row of ``texts`` stands for no day."""
-
-    first: int
-    texts: pa.StringArray
-    records: npt.NDArray[np.bytes_]
-
-
-def _lastmod_texts(lastmods: Lastmods) -> list[pa.StringArray | str]:
-    """Return ``</loc><lastmod>…</lastmod>`` for each row, or ``</loc>`` without a lastmod: in one part, or in two to join.
-
-    If every row has a date and a time, all texts have the same length and are written as one record per row. One part less
-    saves a third of the whole join.
-    """
-    day, second = lastmods.day, lastmods.second
-    days = _days_around(day)
-    if second is None or day.null_count or second.null_count or days is None:
-        return [_day_texts(day, days), _time_texts(lastmods)]
-    seconds = second.to_numpy()
-    minutes = seconds // 60
-    records = np.empty(len(day), _RECORD)
-    records["day"] = days.records[day.to_numpy() - days.first]
-    records["minute"] = _MINUTES[minutes]
-    records["second"] = _SECONDS[seconds - minutes * 60]
-    ends = np.arange(len(day) + 1, dtype=np.int32) * np.int32(records.dtype.itemsize)
-    return [pa.StringArray.from_buffers(len(day), pa.py_buffer(ends), pa.py_buffer(records))]
-
-
 def lastmod_texts(lastmods: Lastmods) -> pa.StringArray:
     """Return each lastmod as it is listed; null where there is none."""
-    texts = _lastmod_texts(lastmods)
-    start, end = len(_NO_DAY) + len("<lastmod>"), len(_END)
-    if len(texts) == 1 and not isinstance(texts[0], str):
-        length = _RECORD.itemsize - start - end
-        data = np.frombuffer(texts[0].buffers()[2], np.uint8).reshape(len(lastmods.day), -1)
-        ends = np.arange(len(data) + 1, dtype=np.int32) * np.int32(length)
-        listed = np.ascontiguousarray(data[:, start:-end])
-        return pa.StringArray.from_buffers(len(data), pa.py_buffer(ends), pa.py_buffer(listed))
-    listed = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*texts, ""), start, -end)
-    return pc.if_else(pc.is_valid(lastmods.day), listed, None)
+    dates = lastmods.day.cast(pa.date32()).cast(pa.string())
+    if lastmods.second is None:
+        return dates
+    return pc.binary_join_element_wise(dates, _times("").take(pc.fill_null(lastmods.second, _DATE_ONLY)), "")
 
 
-def _days_around(day: pa.Int32Array) -> _Days | None:
-    """Return the decades that include all these days, or None if there are no days or they are too far apart."""
+def _day_texts(day: pa.Int32Array) -> pa.StringArray:
+    """Return ``</loc><lastmod>YYYY-MM-DD`` for each row, or ``</loc>`` without a lastmod."""
     extremes = pc.min_max(day).as_py()
-    if extremes["min"] is None:
-        return None
-    first_year, last_year = value_of(extremes["min"], None).year, value_of(extremes["max"], None).year
-    if last_year - first_year >= _WIDEST_YEARS:
-        return None
-    return _days(max(1, first_year - first_year % 10), min(9999, last_year - last_year % 10 + 9))
+    if extremes["min"] is not None:
+        first, last = (value_of(extremes[name], None).year // 10 * 10 for name in ("min", "max"))
+        if last - first < _WIDEST_YEARS:
+            start, texts = _days(max(1, first), min(9999, last + 9))
+            return texts.take(pc.fill_null(pc.subtract(day, start), len(texts) - 1))
+    encoded = day.dictionary_encode()
+    written = [f"{_NO_DAY}<lastmod>{value_of(number, None).isoformat()}" for number in encoded.dictionary.to_pylist()]
+    return pa.array([*written, _NO_DAY], pa.string()).take(pc.fill_null(encoded.indices, len(written)))
 
 
 @lru_cache(maxsize=16)
-def _days(first_year: int, last_year: int) -> _Days:
+def _days(first_year: int, last_year: int) -> tuple[int, pa.StringArray]:
+    """Return the first day of some years, in days since 1970-01-01, and the texts of all their days, then that of no day."""
     first, last = date(first_year, 1, 1), date(last_year, 12, 31)
     texts = [f"{_NO_DAY}<lastmod>{(first + timedelta(days=n)).isoformat()}" for n in range((last - first).days + 1)]
-    return _Days((first - date(1970, 1, 1)).days, pa.array([*texts, _NO_DAY], pa.string()), np.array(texts, "S"))
-
-
-def _day_texts(day: pa.Int32Array, days: _Days | None) -> pa.StringArray:
-    """Return ``</loc><lastmod>YYYY-MM-DD`` for each row, or ``</loc>`` without a lastmod."""
-    if days is not None:
-        return days.texts.take(pc.fill_null(pc.subtract(day, days.first), len(days.texts) - 1))
-    encoded = day.dictionary_encode()
-    texts = [f"{_NO_DAY}<lastmod>{value_of(number, None).isoformat()}" for number in encoded.dictionary.to_pylist()]
-    return pa.array([*texts, _NO_DAY], pa.string()).take(pc.fill_null(encoded.indices, len(texts)))
+    return day_number(first), pa.array([*texts, _NO_DAY], pa.string())
 
 
 def _time_texts(lastmods: Lastmods) -> pa.StringArray | str:
@@ -264,13 +219,14 @@ def _time_texts(lastmods: Lastmods) -> pa.StringArray | str:
         second = pc.fill_null(second, _DATE_ONLY)
     if day.null_count:
         second = pc.if_else(pc.is_valid(day), second, _NO_TIME)
-    return _times().take(second)
+    return _times(_END).take(second)
 
 
-@lru_cache(maxsize=1)
-def _times() -> pa.StringArray:
-    minutes = pa.array(_MINUTES.astype("U"), pa.string())
-    seconds = pa.array(_SECONDS.astype("U"), pa.string())
+@lru_cache(maxsize=2)
+def _times(end: str) -> pa.StringArray:
+    """Return the texts of all seconds of a day with an end, then those of ``_NO_TIME`` and ``_DATE_ONLY``."""
+    minutes = pa.array([f"T{n // 60:02d}:{n % 60:02d}:" for n in range(DAY_S // 60)])
+    seconds = pa.array([f"{n:02d}Z{end}" for n in range(60)])
     numbers = np.arange(DAY_S)
     texts = pc.binary_join_element_wise(minutes.take(pa.array(numbers // 60)), seconds.take(pa.array(numbers % 60)), "")
-    return pa.concat_arrays([texts, pa.array(["", _END], pa.string())])
+    return pa.concat_arrays([texts, pa.array(["", end])])
