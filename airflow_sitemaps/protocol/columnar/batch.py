@@ -112,25 +112,18 @@ def _clean_hints(rule: str, read: Callable[[str], str | None], work: _Work, cont
         values = as_texts(values)
     encoded = values.dictionary_encode()
     different = encoded.dictionary
-    texts: list[str | None] = [None]
-    codes: list[int] = []
+    texts: list[str | None] = []
     faulty: list[int] = []
-    numbers: dict[str | None, int] = {None: 0}
     for number, value in enumerate(
         texts_of(different) if pa.types.is_string(different.type) else different.to_pylist()
     ):
-        text = None
         try:
-            text = None if value is None else read(str(value))
+            texts.append(read(str(value)))
         except ValueError:
+            texts.append(None)
             faulty.append(number)
-        if text not in numbers:
-            numbers[text] = len(texts)
-            texts.append(text)
-        codes.append(numbers[text])
     indices = encoded.indices
-    taken = pa.array([*codes, 0], pa.int32()).take(pc.fill_null(indices, len(codes)))
-    hints = Hints(codes=taken, texts=tuple(texts))
+    hints = Hints(codes=pc.fill_null(indices, len(texts)), texts=(*texts, None))
     bad = pc.fill_null(pc.is_in(indices, pa.array(faulty, indices.type)), False) if faulty else None
     if bad is None or not bad.true_count:
         return hints
