@@ -1,7 +1,9 @@
 """Purge hooks: remove changed addresses from a content delivery network, after the shards and before the index.
 
 A hook is a callable that takes the changed addresses and raises an error if it cannot remove them. Pass one as
-``purge=`` to a store: a hook of this module, or your own function.
+``purge=`` to a store: a hook of this module, or your own function. The hooks of this module raise ConfigurationError if the
+connection, its permissions or a name are wrong, and StoreError if the service is busy, cannot be reached, or has not removed
+the addresses in time: a retry may succeed.
 """
 
 from __future__ import annotations
@@ -78,12 +80,7 @@ class CloudflarePurge:
             raise ConfigurationError(f"CloudflarePurge(zone_id={self.zone_id!r}): give 32 hexadecimal digits")
 
     def __call__(self, addresses: Sequence[str]) -> None:
-        """Remove addresses from the cache.
-
-        Raises:
-            ConfigurationError: The connection is missing, or Cloudflare refused the request.
-            StoreError: Cloudflare is busy or did not confirm the purge. A retry may succeed.
-        """
+        """Remove addresses from the cache."""
         token = password(self.conn_id, "Cloudflare's API token")
         service = Service(sender=self.client, secret=token)
         url = f"https://{CLOUDFLARE}/client/v4/zones/{self.zone_id}/purge_cache"
@@ -121,12 +118,7 @@ class FastlyPurge:
         setting_checks.instance("FastlyPurge", "conn_id", self.conn_id, str)
 
     def __call__(self, addresses: Sequence[str]) -> None:
-        """Remove addresses from the cache.
-
-        Raises:
-            ConfigurationError: The connection is missing, or Fastly refused a request.
-            StoreError: Fastly is busy or unreachable. A retry may succeed.
-        """
+        """Remove addresses from the cache."""
         token = password(self.conn_id, "Fastly's API token")
         service = Service(sender=self.client, secret=token)
         headers = {"Fastly-Key": token, "Accept": "application/json"}
@@ -180,12 +172,7 @@ class CloudFrontPurge:
             raise ConfigurationError(f"{self!r}: give the id of a distribution")
 
     def __call__(self, addresses: Sequence[str]) -> None:
-        """Remove addresses from the caches of all edge locations.
-
-        Raises:
-            ConfigurationError: The distribution or the permissions of the connection are wrong.
-            StoreError: CloudFront is busy, or the invalidation is not complete in time. A retry may succeed.
-        """
+        """Remove addresses from the caches of all edge locations."""
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - only workers need the SDK
 
         paths = _paths(addresses, CLOUDFRONT_PATHS)
@@ -250,12 +237,7 @@ class GoogleCDNPurge:
             raise ConfigurationError(f"{self!r}: give the name of a URL map")
 
     def __call__(self, addresses: Sequence[str]) -> None:
-        """Remove addresses from the caches of all locations.
-
-        Raises:
-            ConfigurationError: The URL map, the project or the permissions of the connection are wrong.
-            StoreError: Google is busy, or an invalidation is not complete in time. A retry may succeed.
-        """
+        """Remove addresses from the caches of all locations."""
         with _token_errors("Google Cloud CDN", self.gcp_conn_id, "airflow-sitemaps[gcs]"):
             token, project = self._token()
         service = Service(sender=self.client, secret=token, busy=google_busy, sleep=self.sleep)
@@ -323,12 +305,7 @@ class AzureFrontDoorPurge:
             raise ConfigurationError(f"{self!r}: give the endpoint's resource ID, '/subscriptions/…/afdEndpoints/…'")
 
     def __call__(self, addresses: Sequence[str]) -> None:
-        """Remove addresses from the caches of all locations.
-
-        Raises:
-            ConfigurationError: The endpoint or the permissions of the connection are wrong.
-            StoreError: Azure is busy, or the purge is not complete in time. A retry may succeed.
-        """
+        """Remove addresses from the caches of all locations."""
         with _token_errors("Azure Front Door", self.azure_conn_id, "airflow-sitemaps[azure]"):
             token = self._token()
         service = Service(sender=self.client, secret=token)
