@@ -108,9 +108,6 @@ def _from_timestamps(values: pa.TimestampArray, context: RowContext) -> Lastmods
 
 def _clipped(days: pa.Int64Array) -> pa.Int32Array:
     """Return days as int32. Days beyond it become its extremes, which ``lastmod-range`` catches."""
-    extremes = pc.min_max(days).as_py()
-    if (extremes["min"] or 0) > -(1 << 31) and (extremes["max"] or 0) < 1 << 31:
-        return days.cast(pa.int32(), safe=False)
     bounded = pc.max_element_wise(
         pc.min_element_wise(days, (1 << 31) - 1, skip_nulls=False), -(1 << 31), skip_nulls=False
     )
