@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,10 +83,7 @@ def relation_of(table: str | None, query: str | None, where: str | None, paramet
     lists = {
         name: list(value) for name, value in parameters.items() if isinstance(value, (list, tuple, set, frozenset))
     }
-    if not lists:
-        return Relation(table=table, query=query, where=where, parameters=parameters)
-    empty = [name for name, values in lists.items() if not values]
-    if empty:
+    if empty := [name for name, values in lists.items() if not values]:
         raise SourceConfigurationError(
             f"parameters={{{empty[0]!r}: []}}: an empty list matches no row, and SQL cannot express it. Give at least "
             "one value, or omit the condition"
@@ -283,54 +280,41 @@ def alternates(members: pa.Array, locs: pa.Array, location: LocMapping) -> pa.Ar
     not mutual. ``SourceError`` is raised if the database returned JSON that is cut off.
     """
     distinct = members.unique().drop_null().to_pylist()
-    groups = {text: _Group(_read(text)) for text in distinct if text not in FAULTS}
-    parts = [
-        list(part) for part in zip(*(member for group in groups.values() for member in group.members), strict=True)
-    ]
+    groups = {text: _read(text) for text in distinct if text not in FAULTS}
+    parts = [list(part) for part in zip(*(member for group in groups.values() for member in group), strict=True)]
     texts = [pa.array(part, pa.string()) for part in parts[1:]]
     urls = iter(location.expand(dict(zip(location.columns, texts, strict=True))).to_pylist() if parts else ())
-    for group in groups.values():
-        group.list_members(urls)
+    values = {text: _by_url([(next(urls), member[0]) for member in group]) for text, group in groups.items()}
     faults = {text: _fault(reason) for text, reason in FAULTS.items()}
     rows = zip(members.to_pylist(), locs.to_pylist(), strict=True)
-    values = [None if text is None else faults.get(text) or groups[text].value_for(loc) for text, loc in rows]
-    return pa.array(values, pa.string())
+    return pa.array(
+        [None if text is None else faults.get(text) or values[text].get(loc) for text, loc in rows], pa.string()
+    )
 
 
 def _fault(reason: str) -> str:
     return json.dumps({"group": [], "fault": reason}, ensure_ascii=False)
 
 
-class _Group:
-    """The members of one group, and the values of their rows."""
+def _by_url(members: list[tuple[Any, str]]) -> dict[str, str]:
+    """Return the column's values for the rows of a group, by their URLs. ``members`` are URLs and languages."""
+    values = {}
+    for url, language in members if len(members) > 1 else ():
+        if url is not None and (fault := hreflang_fault(_plain(language))) is not None:
+            values[url] = _fault(f"hreflang {language!r} {fault}")
+    listed = alternates_of_group(members)
+    by_language: dict[str, str] = {}
+    for each in json.loads(listed):
+        language = _plain(each["hreflang"])
+        if hreflang_fault(language) is None:
+            by_language.setdefault(language, each["href"])
+    if len(by_language) > 1:
+        values |= dict.fromkeys(by_language.values(), f'{{"group": {listed}}}')
+    return values
 
-    def __init__(self, members: list[list[str]]) -> None:
-        self.members = members
-        self._json = ""
-        self._named: frozenset[str] = frozenset()
-        self._unusable: dict[str, str] = {}
 
-    def list_members(self, urls: Iterator[str | None]) -> None:
-        pairs: list[tuple[Any, str]] = [(next(urls), language) for language, *_parts in self.members]
-        listed = alternates_of_group(pairs)
-        self._json = f'{{"group": {listed}}}'
-        by_language: dict[str, str] = {}
-        for each in json.loads(listed):
-            language = each["hreflang"].strip().replace("_", "-").lower()
-            if hreflang_fault(language) is None:
-                by_language.setdefault(language, each["href"])
-        self._named = frozenset(by_language.values()) if len(by_language) > 1 else frozenset()
-        if len(pairs) > 1:
-            self._unusable = {
-                url: f"hreflang {language!r} {fault}"
-                for url, language in pairs
-                if (fault := hreflang_fault(language.strip().replace("_", "-").lower())) is not None
-            }
-
-    def value_for(self, loc: str | None) -> str | None:
-        if loc in self._named:
-            return self._json
-        return _fault(self._unusable[loc]) if loc is not None and loc in self._unusable else None
+def _plain(language: str) -> str:
+    return language.strip().replace("_", "-").lower()
 
 
 def _read(text: str) -> list[list[str]]:
