@@ -20,7 +20,7 @@ from airflow_sitemaps.ports import ChangeReading, Duplicate, Source, SourceConfi
 from airflow_sitemaps.protocol.rules import sample_text
 from airflow_sitemaps.shards.ranges import PATIENT, Digest, Key, KeyRange, Survey
 from airflow_sitemaps.sources import row_values
-from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS, Observed
+from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
 from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.sources.source_settings import EntryColumns
 
@@ -67,11 +67,6 @@ class MemorySourceConfig(EntryColumns, SourceConfig):
         if self.page:
             parts["page"] = ",".join(self.page)
         return {"source": "memory", "key": list(self.key_columns), "loc": self.loc} | parts
-
-    def column(self, name: str) -> str | None:
-        """Return the column of an optional part of an entry."""
-        column = getattr(self, name)
-        return column.initial if isinstance(column, Observed) else column
 
     def describe(self) -> str:
         """Return a description for logs."""
@@ -147,7 +142,7 @@ class MemorySource(Source):
 
     def _newer(self, ranges: Sequence[KeyRange], since: datetime) -> Iterator[tuple[str, int, Row]]:
         """Yield the rows whose lastmod is ``since`` or later, each after its lastmod (ISO 8601 in UTC) and its range."""
-        name = self._config.column("lastmod")
+        name = self._config.field_columns.get("lastmod")
         if name is None:
             raise SourceConfigurationError(f"section {self._section!r}: a watermark needs a lastmod")
         dated = (
@@ -201,13 +196,12 @@ class MemorySource(Source):
     def _emitted(self, *, urgent: bool = False) -> list[str]:
         """Return the columns that reach the sitemap: those of ``loc``, then the mapped ones; or those that do not wait."""
         config = self._config
-        fields = [name for name in FIELDS if not urgent or name not in PATIENT]
-        mapped = [name for name in map(config.column, fields) if name is not None]
+        mapped = [column for name, column in config.field_columns.items() if not urgent or name not in PATIENT]
         return [*LocMapping(config.loc).columns, *mapped, *(() if urgent else config.page_columns)]
 
     def _digest(self, rows: Sequence[Row], *, urgent: bool) -> Digest:
         newest = None
-        if (name := self._config.column("lastmod")) is not None:
+        if (name := self._config.field_columns.get("lastmod")) is not None:
             values = [row.get(name) for row in rows]
             newest = max((_iso(value) for value in values if value is not None), default=None)
         of_urgent = sum(self._hashes(rows, self._emitted(urgent=True))) if urgent else None
@@ -228,9 +222,7 @@ class MemorySource(Source):
         }
         if config.page_columns:
             columns["fingerprint"] = pa.array(self._hashes(rows, config.page_columns), pa.uint64())
-        for name in FIELDS:
-            if (column := config.column(name)) is None:
-                continue
+        for name, column in config.field_columns.items():
             values = [row.get(column) for row in rows]
             if name == "lastmod":
                 columns[name] = _lastmods(values, ZoneInfo(config.timezone))

@@ -52,6 +52,14 @@ class EntryColumns:
         """The columns that make the page: those observed, or those of ``page``."""
         return self.observed or tuple(self.page)
 
+    @property
+    def field_columns(self) -> dict[str, str]:
+        """The column of each optional part of an entry, by the part's name."""
+        columns = {name: getattr(self, name) for name in FIELDS}
+        if isinstance(self.lastmod, Observed):
+            columns["lastmod"] = self.lastmod.initial
+        return {name: column for name, column in columns.items() if column is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings(EntryColumns):
@@ -250,14 +258,6 @@ class SourceSettings(EntryColumns):
             columns = Template.parse(self.loc).columns if "{" in self.loc else (self.loc,)
             return columns if len(columns) == 1 else ()
         return (self.key,) if isinstance(self.key, str) else tuple(self.key)
-
-    @property
-    def field_columns(self) -> dict[str, str]:
-        """The column of each optional part of an entry, by the part's name."""
-        columns = {name: getattr(self, name) for name in FIELDS}
-        if isinstance(self.lastmod, Observed):
-            columns["lastmod"] = self.lastmod.initial
-        return {name: column for name, column in columns.items() if column is not None}
 
     @property
     def state(self) -> str:

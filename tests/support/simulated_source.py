@@ -15,6 +15,7 @@ import pyarrow as pa
 from airflow_sitemaps.ports import ChangeReading, Duplicate
 from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey
 from airflow_sitemaps.sources import row_values
+from airflow_sitemaps.sources.columns import FIELDS
 from airflow_sitemaps.sources.memory_source import MemorySource, MemorySourceConfig, Row, text_of
 from airflow_sitemaps.sources.queries import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
 from airflow_sitemaps.sources.row_values import LocMapping
@@ -57,10 +58,12 @@ class SimulatedSourceConfig(MemorySourceConfig):
     def identity(self) -> Mapping[str, object]:
         return {**MemorySourceConfig.identity(self), "group": self.group, "language": self.language}
 
-    def column(self, name: str) -> str | None:
-        """The column of an optional part of an entry. With ``group``, the members of a group form a column."""
-        is_grouped = name == "alternates" and self.group is not None
-        return COLUMN if is_grouped else MemorySourceConfig.column(self, name)
+    @property
+    def field_columns(self) -> dict[str, str]:
+        """The columns of the optional parts of an entry. With ``group``, the members of a group form a column."""
+        columns = super(SimulatedSourceConfig, self).field_columns
+        columns |= {} if self.group is None else {"alternates": COLUMN}
+        return {name: columns[name] for name in FIELDS if name in columns}
 
 
 class SimulatedSource(MemorySource):
