@@ -142,9 +142,7 @@ class SqlSource(SourceSettings):
 
     def at(self, state: str) -> SqlSource:
         """Return a copy that reads the state that a plan fixed: of the table, or its materialized table."""
-        pinned = copy.copy(self)
-        object.__setattr__(pinned, "_state", state)
-        return pinned
+        return self._with({"_state": state})
 
     def part(self, column: str, value: Value | None, others: Sequence[Value] = ()) -> SqlSource:
         """Return a copy with only the rows of one value of a column, or, if it is None, those of none of the ``others``."""
@@ -154,11 +152,8 @@ class SqlSource(SourceSettings):
             return self
         where, parameters = part_of(column, value, others, self.where)
         template = None if self._template is None else cast("SqlSource", self._template).part(column, value, others)
-        copied = copy.copy(self)
-        values = {"where": where, "parameters": {**(self.parameters or {}), **parameters}, "_template": template}
-        for name, each in values.items():
-            object.__setattr__(copied, name, each)
-        return copied
+        parameters = {**(self.parameters or {}), **parameters}
+        return self._with({"where": where, "parameters": parameters, "_template": template})
 
     def rendered(self, render: Callable[[str], str]) -> SqlSource:
         """Return a copy with query, where and text parameters rendered. A ``.sql`` file is read first.
@@ -175,7 +170,6 @@ class SqlSource(SourceSettings):
             for name, value in (self.parameters or {}).items()
         }
         query = f"query={self.query!r}" if self.is_path() else "query="
-        rendering = copy.copy(self)
         values = {
             "query": None if text is None else user_texts.rendered_text(render, query, text),
             "where": None if self.where is None else user_texts.rendered_text(render, "where=", self.where),
@@ -185,10 +179,16 @@ class SqlSource(SourceSettings):
             "origin": user_texts.run_name(render, user_texts.RUN_NAMES[1]),
             "_template": self._template or self,
         }
-        for name, value in values.items():
-            object.__setattr__(rendering, name, value)
+        rendering = self._with(values)
         rendering._check()  # noqa: SLF001 - of the same class
         return rendering
+
+    def _with(self, values: Mapping[str, Any]) -> SqlSource:
+        """Return a copy with other values of some fields, which are not checked."""
+        copied = copy.copy(self)
+        for name, value in values.items():
+            object.__setattr__(copied, name, value)
+        return copied
 
     def sql_text(self) -> str:
         """Return readable SQL that selects the rows: query or table, with condition and parameters."""
@@ -236,9 +236,7 @@ class SqlSource(SourceSettings):
         values = {name: value for name, value in settings.items() if name != "origin"}
         if isinstance(values.get("lastmod"), dict):
             values["lastmod"] = Observed(*values["lastmod"]["columns"], initial=values["lastmod"]["initial"])
-        source = cls(**values)
-        object.__setattr__(source, "origin", settings["origin"])
-        return source
+        return cls(**values)._with({"origin": settings["origin"]})  # noqa: SLF001 - of the same class
 
 
 # ------------------------------------------------------------ dbt's manifest (schemas.getdbt.com/dbt/manifest/v12.json)
