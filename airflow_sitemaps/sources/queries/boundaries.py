@@ -283,9 +283,15 @@ Rows = Callable[[Binds], tuple[str, str]]
 
 def places_of(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange], rows: Rows) -> list[int]:
     """Return the positions of the ranges that hold at least one of the rows, in ascending order."""
+    dialect, key = context.dialect, context.mapping.key
     positions: set[int] = set()
     for part in parts(context, ranges, key_spans.SPANS_AT_MOST):
-        positions |= {part.places[bucket] for bucket in _buckets(context, connection, part, rows)}
+        binds = context.relation.binds()
+        bucket = bucket_number(dialect, key, part, binds)
+        where = condition(dialect, key, part.within, binds)
+        from_item, wanted = rows(binds)
+        sql = f"SELECT DISTINCT {bucket} AS bucket FROM {from_item} WHERE {where} AND {wanted}"
+        positions |= {part.places[int(row[0])] for row in connection.execute(*binds.statement(sql))}
     return sorted(positions - {key_spans.GAP})
 
 
@@ -298,17 +304,6 @@ def parts(context: QueryContext, ranges: Sequence[KeyRange], at_most: int) -> It
     for span in key_spans.spans(ranges, at_most=at_most) if ranges else ():
         is_quick = span.cuts and dialect.buckets(key, span.cuts, context.relation.binds()) is not None
         yield from (span,) if is_quick else span.split(dialect)
-
-
-def _buckets(context: QueryContext, connection: sa.Connection, span: KeySpan, rows: Rows) -> set[int]:
-    """Return the buckets of a span that hold at least one of the rows."""
-    dialect, key = context.dialect, context.mapping.key
-    binds = context.relation.binds()
-    bucket = bucket_number(dialect, key, span, binds)
-    where = condition(dialect, key, span.within, binds)
-    from_item, wanted = rows(binds)
-    sql = f"SELECT DISTINCT {bucket} AS bucket FROM {from_item} WHERE {where} AND {wanted}"
-    return {int(row[0]) for row in connection.execute(*binds.statement(sql))}
 
 
 TEXT_TIMES = frozenset({Kind.TEXT, Kind.OTHER})
