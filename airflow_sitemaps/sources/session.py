@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -226,24 +226,16 @@ class SqlSession:
             with own as reader:
                 yield reader
             return
-        said: set[str] = set()
-
-        def tell(way: str) -> None:
-            if way not in said:
-                said.add(way)
-                log.info("%s: reading %s", context.name, way)
-
+        tell = cache(partial(log.info, "%s: reading %s", context.name))  # each way once
+        outputs = context.outputs(objects=not (self.arrow and dialect.arrow_keeps_times))
         what = f"{context.name}: reading rows"
         with dialect.transaction(self.engine, what, reads=True) as connection, dialect.reading(connection):
-            is_arrow = self.arrow and dialect.streams_arrow(connection, tell)
-            if not is_arrow and not said:
-                tell("rows through a cursor")
-            outputs = context.outputs(objects=not (is_arrow and dialect.arrow_keeps_times))
 
             def rows_of(span: KeySpan) -> Generator[pa.RecordBatch, None, None]:
                 statement, columns = rows_statement(context, span, outputs)
-                if is_arrow:
+                if self.arrow:
                     return batches_of(dialect.arrow_rows(connection, statement, tell), columns)
+                tell("rows through a cursor")
                 return batches_of(dialect.rows(connection, statement), columns)
 
             yield rows_of

@@ -344,17 +344,17 @@ class Dialect(ValueSql):
         """Return a reader of spans over a connection of its own, or None if the engine's connections read the rows."""
         return None
 
-    def streams_arrow(self, connection: sa.Connection, tell: Callable[[str], None]) -> bool:
-        """Return whether ``arrow_rows`` reads rows by the driver's Arrow interface. ``tell`` logs how they are read."""
-        return bool(self.arrow_method)
-
     def arrow_rows(
         self, connection: sa.Connection, statement: Statement, tell: Callable[[str], None]
     ) -> Generator[pa.RecordBatch | Rows, None, None]:
         """Stream the Arrow batches of a statement, or its rows if the driver has no Arrow for this result.
 
-        The statement runs through SQLAlchemy, as for a cursor's rows. Only the fetching differs.
+        The statement runs through SQLAlchemy, as for a cursor's rows. Only the fetching differs. ``tell`` logs it.
         """
+        if not self.arrow_method:
+            tell("rows through a cursor")
+            yield from self.rows(connection, statement)
+            return
         dbapi: Any = connection.dialect.loaded_dbapi
         names = ("NotSupportedError", "ProgrammingError")
         refusals: tuple[type[Exception], ...] = (

@@ -146,18 +146,16 @@ class ClickHouse(Warehouse):
                 if block:
                     yield block
 
-    def streams_arrow(self, connection: sa.Connection, tell: Callable[[str], None]) -> bool:
-        if connection.dialect.name == "clickhousedb":
-            tell("Arrow batches by query_arrow_stream")
-            return True
-        tell("through a cursor, because only clickhouse-connect streams Arrow")
-        return False
-
     def arrow_rows(
         self, connection: sa.Connection, statement: Statement, tell: Callable[[str], None]
     ) -> Generator[pa.RecordBatch | Rows, None, None]:
         """Stream by ``query_arrow_stream``. Texts come as bytes: a String need not be UTF-8."""
-        client: Any = _client_of(connection)
+        client = _client_of(connection)
+        if client is None:
+            tell("through a cursor, because only clickhouse-connect streams Arrow")
+            yield from partitions(connection, statement)
+            return
+        tell("Arrow batches by query_arrow_stream")
         with client.query_arrow_stream(*_query_of(connection, statement), use_strings=False) as batches:
             yield from batches
 

@@ -84,13 +84,10 @@ class DuckDB(Dialect):
     def digest_kind(self) -> str:
         return f"{super().digest_kind}/{self._version}"
 
-    def streams_arrow(self, connection: sa.Connection, tell: Callable[[str], None]) -> bool:
-        tell("Arrow batches by DuckDB's own reader")
-        return True
-
     def arrow_rows(
         self, connection: sa.Connection, statement: Statement, tell: Callable[[str], None]
     ) -> Generator[pa.RecordBatch | Rows, None, None]:
+        tell("Arrow batches by DuckDB's own reader")
         clause, values = statement
         driver: Any = connection.connection.dbapi_connection
         compiled: Any = clause.compile(dialect=connection.dialect)
