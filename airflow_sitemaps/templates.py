@@ -137,8 +137,11 @@ def _words(now: datetime, params: dict[str, Any]) -> dict[str, Any]:
         **moments,
         **{name: text(now) for name, text in _FILTERS.items()},
         "params": params,
-        "var": SimpleNamespace(value=_Variables(as_json=False), json=_Variables(as_json=True)),
-        "conn": _Connections(),
+        "var": SimpleNamespace(
+            value=_Defined("variable", lambda sdk, name: sdk.Variable.get(name)),
+            json=_Defined("variable", lambda sdk, name: sdk.Variable.get(name, deserialize_json=True)),
+        ),
+        "conn": _Defined("connection", lambda sdk, name: sdk.Connection.get(name)),
         "dag_run": SimpleNamespace(**moments, conf={}, run_type="manual"),
     }
 
@@ -146,54 +149,35 @@ def _words(now: datetime, params: dict[str, Any]) -> dict[str, Any]:
 _NO_DEFAULT: Final = object()
 
 
-class _Variables:
-    """Airflow's variables by name, as ``var.value`` and ``var.json``."""
+class _Defined:
+    """Airflow's variables or connections by name, as ``var.value``, ``var.json`` and ``conn``."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        self._as_json = as_json
-
-    def __getattr__(self, name: str) -> Any:
-        from airflow.sdk import Variable  # noqa: PLC0415 - Airflow takes seconds to import
-
-        return _looked_up("variable", name, lambda: Variable.get(name, deserialize_json=self._as_json))
-
-    def get(self, name: str, default: Any = _NO_DEFAULT) -> Any:
-        """Return a variable, or ``default`` if it is not defined."""
-        if default is _NO_DEFAULT:
-            return self.__getattr__(name)
-        from airflow.sdk import Variable  # noqa: PLC0415 - Airflow takes seconds to import
-
-        return Variable.get(name, default=default, deserialize_json=self._as_json)
-
-
-class _Connections:
-    """Airflow's connections by id, as ``conn``."""
+    def __init__(self, what: str, look_up: Callable[[Any, str], Any]) -> None:
+        self._what = what
+        self._look_up = look_up
 
     def __getattr__(self, name: str) -> Any:
-        from airflow.sdk import Connection  # noqa: PLC0415 - Airflow takes seconds to import
+        from airflow import sdk  # noqa: PLC0415 - Airflow takes seconds to import
 
-        return _looked_up("connection", name, lambda: Connection.get(name))
+        from airflow_sitemaps.airflow_compat import AirflowException, AirflowRuntimeError  # noqa: PLC0415
 
-    def get(self, name: str, default_conn: Any = None) -> Any:
-        """Return a connection; ``default_conn`` if it is given and the connection is not defined."""
+        try:
+            return self._look_up(sdk, name)
+        except (AirflowException, AirflowRuntimeError, KeyError):
+            variable = f"AIRFLOW_{'VAR' if self._what == 'variable' else 'CONN'}_{name.upper()}"
+            raise TemplateError(
+                f"the Airflow {self._what} {name!r} is not defined; set it in Airflow, or as {variable}"
+            ) from None
+
+    def get(self, name: str, default: Any = _NO_DEFAULT, *, default_conn: Any = _NO_DEFAULT) -> Any:
+        """Return a value, or the default, of which each of Airflow's look-ups has its own name, if there is none."""
+        given = default if default_conn is _NO_DEFAULT else default_conn
         try:
             return self.__getattr__(name)
         except TemplateError:
-            if default_conn is None:
+            if given is _NO_DEFAULT:
                 raise
-            return default_conn
-
-
-def _looked_up(what: str, name: str, look_up: Callable[[], Any]) -> Any:
-    from airflow_sitemaps.airflow_compat import AirflowException, AirflowRuntimeError  # noqa: PLC0415
-
-    try:
-        return look_up()
-    except (AirflowException, AirflowRuntimeError, KeyError):
-        variable = f"AIRFLOW_{'VAR' if what == 'variable' else 'CONN'}_{name.upper()}"
-        raise TemplateError(
-            f"the Airflow {what} {name!r} is not defined; set it in Airflow, or as {variable}"
-        ) from None
+            return given
 
 
 _FILTERS: Final[Mapping[str, Callable[[datetime], str]]] = {
