@@ -49,8 +49,6 @@ class OpenTransaction:
 class Dialect(ValueSql):
     """The SQL of one database. An instance belongs to one engine and holds no connection."""
 
-    live: ClassVar[bool] = False
-    """Whether the tests run against the real database. Otherwise they only compile its statements."""
     drivers: ClassVar[tuple[tuple[str, str], ...]] = ()
     """SQLAlchemy's dialects for the database and the modules they need, in order of preference, without a provider."""
     is_file: ClassVar[bool] = False

@@ -21,7 +21,6 @@ class DuckDB(Dialect):
     name: ClassVar[str] = "duckdb"
     drivers: ClassVar[tuple[tuple[str, str], ...]] = (("duckdb", "duckdb_engine"),)
     is_file: ClassVar[bool] = True
-    live: ClassVar[bool] = True
     arrow_keeps_times: ClassVar[bool] = True
 
     max_binds: ClassVar[int] = 30_000

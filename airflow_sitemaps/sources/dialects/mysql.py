@@ -28,7 +28,6 @@ class MySQL(Dialect):
         ("mysql+mysqldb", "MySQLdb"), ("mysql+pymysql", "pymysql"), ("mysql+mysqlconnector", "mysql.connector"),
     )  # fmt: skip
     escapes_backslash: ClassVar[bool] = True
-    live: ClassVar[bool] = True
 
     max_binds: ClassVar[int] = 30_000
     # The default of max_allowed_packet is 16 MB; some servers set 4 MB.

@@ -88,7 +88,6 @@ class PostgreSQL(Dialect):
     drivers: ClassVar[tuple[tuple[str, str], ...]] = (
         ("postgresql+psycopg", "psycopg"), ("postgresql+psycopg2", "psycopg2"),
     )  # fmt: skip
-    live: ClassVar[bool] = True
 
     max_binds: ClassVar[int] = 30_000
     max_statement_bytes: ClassVar[int] = 4_000_000

@@ -29,7 +29,6 @@ class SQLite(Dialect):
     is_file: ClassVar[bool] = True
     hash_version: ClassVar[str] = HASH_KIND
     hashes_here: ClassVar[bool] = True
-    live: ClassVar[bool] = True
 
     max_binds: ClassVar[int] = 30_000
     max_statement_bytes: ClassVar[int] = 900_000
