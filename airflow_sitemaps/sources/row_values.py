@@ -277,21 +277,16 @@ class LocMapping:
     text: str
 
     @property
-    def is_template(self) -> bool:
-        """Whether a template builds the URL."""
-        return "{" in self.text
-
-    @property
     def columns(self) -> tuple[str, ...]:
         """The source's columns that the URL needs, each once. An invalid template raises ``ConfigurationError``."""
-        return tuple(dict.fromkeys(Template.parse(self.text).columns)) if self.is_template else (self.text,)
+        return Template.parse(self.text).columns if "{" in self.text else (self.text,)
 
     def expand(self, columns: Mapping[str, pa.Array]) -> pa.Array:
         """Return the URLs of a batch.
 
         A value with U+001A, the mark of bytes that are not UTF-8, is not percent-encoded: that would make it valid.
         """
-        if not self.is_template:
+        if "{" not in self.text:
             return columns[self.text]
         locs = Template.parse(self.text).expand(dict(columns))
         texts = [columns[name] for name in self.columns if columns[name].type in (pa.string(), pa.large_string())]
