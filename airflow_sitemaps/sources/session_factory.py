@@ -176,7 +176,7 @@ def _with_groups(
     }  # fmt: skip
     columns = columns_of(connection, dialect, relation, name, wanted)
     return GroupedRelation(
-        base=relation, group=columns[settings.group], language=columns[settings.language],
+        base=relation, parameters=relation.parameters, group=columns[settings.group], language=columns[settings.language],
         loc=tuple(columns[each] for each in wanted["loc"]), key=tuple(columns[each] for each in wanted["key"]),
     )  # fmt: skip
 

@@ -49,19 +49,17 @@ class Relation:
     def from_item(self, sql: ValueSql) -> str:
         """Write the relation as ``… src``, for ``FROM``. The condition is inside it, so that no other names are visible to it."""
         if self.table is not None:
-            name = sql.table_name(name_parts(self.table))
+            rows = alone = sql.table_name(name_parts(self.table))
             if self.as_of:
-                name += f" {guarded(self.as_of)}"
-            elif self.where is None:
-                return f"{name} src"
-            if self.where is None:
-                return f"(SELECT * FROM {name}) src"
-            return f"(SELECT * FROM {name} WHERE (\n{guarded(self.where, self.parameters)}\n)) src"
-        # The line break ends a comment at the end of the query.
-        inner = f"(\n{guarded((self.query or '').strip().rstrip(';'), self.parameters)}\n)"
+                rows = f"{rows} {guarded(self.as_of)}"
+                alone = f"(SELECT * FROM {rows})"
+        else:
+            # The line break ends a comment at the end of the query.
+            alone = f"(\n{guarded((self.query or '').strip().rstrip(';'), self.parameters)}\n)"
+            rows = f"{alone} query_rows"
         if self.where is None:
-            return f"{inner} src"
-        return f"(SELECT * FROM {inner} query_rows WHERE (\n{guarded(self.where, self.parameters)}\n)) src"
+            return f"{alone} src"
+        return f"(SELECT * FROM {rows} WHERE (\n{guarded(self.where, self.parameters)}\n)) src"
 
     def unknown_placeholders(self) -> list[str]:
         """Return the names in query and condition that look like placeholders and have no value, in order."""
@@ -265,10 +263,6 @@ class GroupedRelation(Relation):
         if self.group.kind in (Kind.TEXT, Kind.OTHER, Kind.JSON):
             return f"TRIM({sql.emit_text(self.group)}) IN ('', '0')"
         return "1 = 0"
-
-    def binds(self) -> Binds:
-        """Return the base's binds."""
-        return self.base.binds()
 
 
 def alternates(members: pa.Array, locs: pa.Array, location: LocMapping) -> pa.Array:

@@ -127,7 +127,7 @@ class ChangeLogReader:
     def _table_identity(self) -> str:
         """Return a hash of what the database calls the source's table, or "" for a query."""
         dialect, relation = self.context.dialect, self.context.relation
-        if dialect.identity_sql is None or not isinstance(relation, Relation) or relation.table is None:
+        if dialect.identity_sql is None or relation.table is None:
             return ""
         *schema, name = name_parts(relation.table)
         values = {
