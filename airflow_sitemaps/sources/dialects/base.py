@@ -236,12 +236,6 @@ class Dialect(ValueSql):
         parts = {"from_item": from_item, "where": where, "measures": select_list(measures), "names": names}
         return self.asof_sql.format(key=key, given=given, **parts)
 
-    def rank_at_once(self, columns: Sequence[Column]) -> int | None:
-        """Return how many keys one statement can order, or None if only the statement's size limits them."""
-        if self.lists_keys or self.binds_lists:
-            return None
-        return max(2, min(self.max_case, self.max_binds // len(columns) - 20))
-
     # ------------------------------------------------------------ connections
 
     @classmethod

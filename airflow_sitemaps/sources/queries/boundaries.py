@@ -47,7 +47,7 @@ def find(context: QueryContext, connection: sa.Connection, within: KeyRange, eve
 
 def _check_order(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) -> None:
     """Refuse boundaries that do not increase, if one statement can check it: a key's text may have another order."""
-    if len(keys) < 2 or context.dialect.rank_at_once(context.mapping.key) is not None:
+    if len(keys) < 2 or not (context.dialect.binds_lists or context.dialect.lists_keys):
         return
     ranks = rank(context, connection, keys)
     for key, low, high in zip(keys[1:], ranks, ranks[1:], strict=False):
@@ -97,14 +97,15 @@ def _overlapping(context: QueryContext, keys: Sequence[Key]) -> list[Sequence[Ke
 
     Of a JSON array, the size of the largest key limits them.
     """
-    dialect = context.dialect
-    at_once = dialect.rank_at_once(context.mapping.key)
-    if at_once is None and dialect.lists_keys:
+    dialect, at_once = context.dialect, len(keys)
+    if dialect.lists_keys:
         largest = max(sum(len(str(part).encode()) + key_spans.LISTED_BYTES for part in key) for key in keys)
         at_once = max(2, dialect.max_statement_bytes // largest)
-    if at_once is None or len(keys) <= at_once:
+    elif not dialect.binds_lists:
+        at_once = max(2, min(dialect.max_case, dialect.max_binds // len(context.mapping.key) - key_spans.USERS_BINDS))
+    if len(keys) <= at_once:
         return [keys]
-    step = max(1, at_once - 1)
+    step = at_once - 1
     return [keys[start : start + step + 1] for start in range(0, len(keys) - 1, step)]
 
 
