@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
@@ -89,11 +89,7 @@ class MemorySource(Source):
     @property
     def key_kinds(self) -> Sequence[str]:
         """Kind of each key column: ``integer`` or ``text`` by its first value, ``unknown`` if it has no value."""
-        values = [
-            next((row[name] for row in self._config.rows if row.get(name) is not None), None)
-            for name in self._config.key_columns
-        ]
-        return [f"{name} {_kind(value)}" for name, value in zip(self._config.key_columns, values, strict=True)]
+        return [f"{name} {_kind(row.get(name) for row in self._config.rows)}" for name in self._config.key_columns]
 
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
         keys: list[Key] = []
@@ -247,8 +243,9 @@ class ListSession(MemorySource):
         return list(self.read(ranges))
 
 
-def _kind(value: Any) -> str:
-    """Return the kind of a key's value: ``integer``, ``text``, or ``unknown`` for None. Refuse any other."""
+def _kind(values: Iterable[Any]) -> str:
+    """Return the kind of a key by its first value: ``integer``, ``text``, or ``unknown`` without any. Refuse any other."""
+    value = next((each for each in values if each is not None), None)
     if value is None:
         return "unknown"
     if not isinstance(value, (int, str)):
