@@ -300,30 +300,24 @@ def _adbc_connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> An
     An engine may need more than its URL says, such as a token or a proxy. ADBC then fails to connect or reaches another
     database, and the cursor reads the rows.
     """
+    connection = None
     try:
         connection = dbapi.connect(address(engine.url))
-    except dbapi.Error as error:
-        log.info("%s: reading through a cursor, because ADBC cannot connect: %s", context.name, redacted(engine, error))
-        return None
-    try:
         _begin(context, connection)
         with connection.cursor() as cursor:
             cursor.execute(WHERE_AM_I)
             here = tuple(cursor.fetchone())
         with context.dialect.transaction(engine, f"{context.name}: finding the server's name") as other:
             there = tuple(other.exec_driver_sql(WHERE_AM_I).one())
+        if here == there:
+            return connection
+        obstacle = "reached another database, role, search_path or encoding"
     except dbapi.Error as error:
-        log.info("%s: reading through a cursor, because ADBC failed: %s", context.name, redacted(engine, error))
+        obstacle = f"{'cannot connect' if connection is None else 'failed'}: {redacted(engine, error)}"
+    log.info("%s: reading through a cursor, because ADBC %s", context.name, obstacle)
+    if connection is not None:
         connection.close()
-        return None
-    if here != there:
-        log.info(
-            "%s: reading through a cursor, because ADBC reached another database, role, search_path or encoding",
-            context.name,
-        )
-        connection.close()
-        return None
-    return connection
+    return None
 
 
 def _begin(context: QueryContext, connection: Any) -> None:
