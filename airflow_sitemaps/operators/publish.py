@@ -165,22 +165,24 @@ class SitemapPublishOperator(SitemapOperator):
             AirflowSkipException: The planning task was skipped.
             NoPlanError: The planning task did not succeed.
         """
+        ti = context["ti"]
+        states = _states(ti, [self.planner_id]) if self.planner_id else {}
+        state = states.get(f"{self.planner_id}_{ti.map_index}", states.get(self.planner_id))
+        # A plan of an earlier try remains in XCom if a cleared planning task is not run again.
+        if state == "skipped":
+            raise AirflowSkipException("The planning task was skipped: there is nothing to publish")
+        if state in ("failed", "upstream_failed"):
+            raise NoPlanError(
+                "The planning task did not succeed, so there is nothing to publish. The published sitemap is unchanged; "
+                "see the planning task for the cause"
+            )
         try:  # before Airflow does it, which logs a missing XCom with a traceback
-            ti = context["ti"]
             self.plan = self.plan.resolve(context) if hasattr(self.plan, "resolve") else self.plan
             if self.planner_id and ti.xcom_pull(task_ids=self.planner_id) is None:  # it failed after it stored the plan
                 raise XComNotFound(ti.dag_id, self.planner_id, "return_value")
         except XComNotFound as error:
-            state = _states(ti, [self.planner_id]).get(self.planner_id)
-            if state == "skipped":
-                raise AirflowSkipException("The planning task was skipped: there is nothing to publish") from error
-            if state == "success":
-                raise AirflowFailException(
-                    "The planning task succeeded but left no plan: a person marked it, or its XCom was removed. Clear it too"
-                ) from error
-            raise NoPlanError(
-                "The planning task did not succeed, so there is nothing to publish. The published sitemap is unchanged; "
-                "see the planning task for the cause"
+            raise AirflowFailException(
+                "The planning task succeeded but left no plan: a person marked it, or its XCom was removed. Clear it too"
             ) from error
         super().render_template_fields(context, jinja_env)
 
@@ -200,9 +202,13 @@ class SitemapPublishOperator(SitemapOperator):
                 "There is no plan to publish: this is a dry run, or the chosen sections are of another sitemap"
             )
         with permanent_failures(context):
-            # one call to the API server instead of one per task
-            receipts = [key for keys in self.receipts[:] for key in ([keys] if isinstance(keys, str) else keys)]
-            skipped = self._skipped_before(context["ti"], is_written=bool(receipts))
+            before = sorted(self.upstream_task_ids - {self.planner_id})
+            states = _states(context["ti"], before) if before else {}
+            writes = {state for task, state in states.items() if self._is_write(task)} - {"removed"}
+            # one call to the API server instead of one per task; skipped tasks have the receipts of an earlier try
+            pulled = self.receipts[:] if writes != {"skipped"} else ()
+            receipts = [key for keys in pulled for key in ([keys] if isinstance(keys, str) else keys)]
+            skipped = self._skipped_before(context["ti"], states, is_written=bool(receipts))
         if skipped:
             raise AirflowSkipException(f"{', '.join(skipped)} skipped before this task: nothing is published")
         with permanent_failures(context), ended_if_stalled("publish"):
@@ -218,25 +224,29 @@ class SitemapPublishOperator(SitemapOperator):
             raise_failures(report)
         return kept
 
-    def _skipped_before(self, ti: Any, *, is_written: bool) -> list[str]:
+    def _is_write(self, task: str) -> bool:
+        """Return whether a key of ``_states`` is of the writing task: ``write`` or ``write_3``."""
+        return bool(self.writer_id) and not task.removeprefix(self.writer_id).lstrip("_0123456789")
+
+    def _skipped_before(self, ti: Any, states: Mapping[str, Any], *, is_written: bool) -> list[str]:
         """Return the tasks that the DAG puts before this one, such as a check, if all of them are skipped.
 
         If one failed, nothing is published: the rule ``all_done`` ignores both. If nothing is written, a check after
         "write" is skipped because that is; then those before it count.
         """
-        others = sorted(self.upstream_task_ids - {self.planner_id, self.writer_id if is_written else ""})
-        if self.has_own_rule or not others:
+        if self.has_own_rule:
             return []
-        states = _states(ti, others)
-        bad = [task for task, state in states.items() if state in ("failed", "upstream_failed")]
+        bad = {task for task, state in states.items() if state in ("failed", "upstream_failed")}
         # a failed "write" or "write_3" concerns its own sections only
-        failed = [t for t in bad if states[t] != "failed" or t.removeprefix(self.writer_id).lstrip("_0123456789")]
+        bad = {task for task in bad if states[task] != "failed" or not self._is_write(task)}
+        failed = sorted({self.writer_id if self._is_write(task) else task for task in bad})
         if failed:
             raise IncompleteError(
                 f"{', '.join(failed)} did not succeed, which the DAG puts before this task: nothing is published. Clear it "
                 "together with this task, or give publish_kwargs={'trigger_rule': 'all_done'} to publish without it"
             )
-        if set(states.values()) != {"skipped"}:
+        others = sorted(task for task in states if not (is_written and self._is_write(task)))
+        if {states[task] for task in others} != {"skipped"}:
             return []
         write = None if is_written or (dag := self.get_dag()) is None else dag.task_dict.get(self.writer_id)
         before = sorted(write.upstream_task_ids - {self.planner_id}) if write is not None else []

@@ -1,4 +1,4 @@
-"""Two runs at once, backfills of old dates, a DAG changed between tries: what docs/airflow.md says becomes of them."""
+"""Two runs at once, backfills of old dates, a DAG changed between tries, checks that stop a cleared run: what becomes of them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
+from airflow.providers.standard.operators.python import PythonOperator
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowSkipException
 from airflow.utils.types import DagRunType
 
-from airflow_sitemaps import Guards, LocalStore, Section
+from airflow_sitemaps import Guards, LocalStore, Section, SitemapTaskGroup
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import ATTEMPTS
 from tests.semantics.shop import URL, Shop, dag_of
@@ -177,3 +180,30 @@ def test_an_unchanged_run_emits_no_event_where_publish_skips_it(shop: Shop) -> N
     assert again.states["sitemap.publish"] == "skipped"
     assert again.state == "success"
     assert len(events("skips_unchanged")) == 1
+
+
+@pytest.mark.parametrize("place", ["plan", "write"])
+@pytest.mark.parametrize(("error", "state"), [(ValueError, "failed"), (AirflowSkipException, "skipped")])
+def test_a_check_that_stops_a_cleared_run_publishes_nothing_of_its_first_try(
+    shop: Shop, place: str, error: type[Exception], state: str
+) -> None:
+    """The tasks after the check do not begin, so Airflow keeps what their first try returned."""
+    problems: list[Exception] = []
+
+    def check() -> None:
+        for problem in problems:
+            raise problem
+
+    with DAG(f"stopped_{place}_{state}", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
+        group, gate = SitemapTaskGroup("sitemap", shop.sitemap()), PythonOperator(task_id="gate", python_callable=check)
+        [gate >> group.plan] if place == "plan" else [group.plan >> gate >> group.write]
+    run = Steps.start(dag, "one").step("gate", "sitemap.plan", "sitemap.write*").mark_failed()
+    problems.append(error("the rows are bad"))
+
+    run.clear(*(name for name in run.states if (name, place) != ("sitemap.plan", "write"))).step()
+
+    assert run.states["sitemap.publish"] == state
+    assert shop.published() == {}
+    problems.clear()
+    run.clear(*run.states).step()
+    assert shop.urls() == shop.expected()
