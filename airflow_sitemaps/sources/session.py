@@ -19,6 +19,7 @@ from sqlalchemy import exc
 from airflow_sitemaps.errors import RefusedError, SourceConfigurationError, SourceError
 from airflow_sitemaps.ports import ChangeReading, Duplicate, SiblingSurvey, SourceConfig
 from airflow_sitemaps.quantities import size
+from airflow_sitemaps.sources.columns import Kind
 from airflow_sitemaps.sources.driver import WAIT_BOUND, is_passing, labelled, redacted
 from airflow_sitemaps.sources.queries import Relation, boundaries, is_fixed, key_spans, siblings, survey
 from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader, columns_of, rows_statement
@@ -53,7 +54,9 @@ class SqlSession:
         self.context = context
         self.arrow = arrow
         self.change_log = change_log
-        self.digest_kind = context.dialect.digest_kind
+        # A column that gets a time zone keeps the bits of its values, and so the hashes of its rows.
+        zoned = [str(place) for place, column in enumerate(context.mapping.emitted) if column.kind is Kind.ZONED]
+        self.digest_kind = "/".join([context.dialect.digest_kind, *zoned])
         self.key_kinds: Sequence[str] = [column.description() for column in context.mapping.key]
         self._state = state
         self.state = "" if state is None else str(state)

@@ -34,6 +34,33 @@ def test_a_newer_row_hash_rewrites_no_file(monkeypatch: pytest.MonkeyPatch) -> N
     assert build(sitemap).result == "unchanged"
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("postgresql", "ALTER COLUMN lm TYPE timestamptz USING lm AT TIME ZONE 'UTC'"),
+        ("mariadb", "MODIFY lm timestamp(6)"),
+    ],
+)
+def test_a_column_that_gets_a_time_zone_is_read_again(name: str, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its values keep their bits, and the source's own time zone no longer applies to them."""
+    base = connected(name, "zoned_later", monkeypatch)
+    create(base, "zoned_later", {"id": "integer", "lm": "timestamp"})
+    base.run("INSERT INTO zoned_later VALUES (1, '2024-01-01 12:00:00')")
+    config = MemoryStore(base_url=BASE)
+    source = SqlSource(
+        "zoned_later", table="zoned_later", key="id", loc=BASE + "{id}", lastmod="lm", timezone="Asia/Tokyo"
+    )
+    sitemap = Sitemap(config, [Section("pages", source)])
+    build(sitemap)
+    assert [entry[0] for entry in crawl(config.open()).entries()[BASE + "1"]] == ["2024-01-01T03:00:00Z"]
+
+    base.run(f"ALTER TABLE zoned_later {change}")
+    build(sitemap)
+
+    assert [entry[0] for entry in crawl(config.open()).entries()[BASE + "1"]] == ["2024-01-01T12:00:00Z"]
+    assert build(sitemap, full=True).result == "unchanged"
+
+
 @pytest.mark.parametrize("kind", ["zoned", "date"])
 def test_a_dialect_of_ones_own_whose_rows_are_hashed_here_may_have_times(
     kind: str, monkeypatch: pytest.MonkeyPatch
