@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timezone
+from datetime import date, datetime, time, timezone, tzinfo
 from typing import TYPE_CHECKING, Any, Final, cast
 from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import Requests
 from airflow_sitemaps.sources.change_log import ASKS_SINCE, SINCE
+from airflow_sitemaps.sources.columns import Kind
 from airflow_sitemaps.sources.sql import SqlSource
 
 if TYPE_CHECKING:
@@ -80,24 +81,25 @@ class AccessLog:
                 from airflow_sitemaps.sources.driver import partitions  # noqa: PLC0415 - imports SQLAlchemy
 
                 binds = session.context.relation.binds()
-                sql = _statement(session.context, connection, binds.add, agents, endings)
+                sql, kind = _statement(session.context, connection, binds.add, agents, endings)
+                zone = timezone.utc if kind is Kind.ZONED else ZoneInfo(self.timezone)
                 for rows in partitions(connection, binds.statement(sql)):
-                    yield from (self._requests(list(agents), row) for row in rows)
+                    yield from (self._requests(list(agents), row, zone) for row in rows)
 
-    def _requests(self, names: Sequence[str], row: Sequence[Any]) -> Requests:
+    def _requests(self, names: Sequence[str], row: Sequence[Any], zone: tzinfo) -> Requests:
         place, path, address, status, at, number = row
         ip = None if address is None else _PORT.sub(r"\1\2", str(address).partition("/")[0])
         code = "" if status is None else str(status).removesuffix(".0")  # a status of 0 is no response, but not empty
-        return Requests(names[int(place)], str(path), ip, code, self._moment(at), int(number))
+        return Requests(names[int(place)], str(path), ip, code, self._moment(at, zone), int(number))
 
-    def _moment(self, value: Any) -> datetime:
+    def _moment(self, value: Any, zone: tzinfo) -> datetime:
         try:
             at = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).replace("Z", "+00:00"))
         except ValueError:
             raise SourceConfigurationError(
                 f"AccessLog({self.conn_id!r}): requested_at={value!r} is not a time; convert it to a timestamp in the query"
             ) from None
-        return at if at.tzinfo is not None else at.replace(tzinfo=ZoneInfo(self.timezone))
+        return at if at.tzinfo is not None else at.replace(tzinfo=zone)
 
 
 def _statement(
@@ -106,7 +108,8 @@ def _statement(
     bind: Callable[[Any], str],
     agents: Mapping[str, str],
     endings: Sequence[str],
-) -> str:
+) -> tuple[str, Kind]:
+    """Return the statement, and the kind of the times: some drivers return moments as times without a zone, in UTC."""
     from airflow_sitemaps.sources.queries.context import columns_of  # noqa: PLC0415 - imports SQLAlchemy
 
     dialect, relation = context.dialect, context.relation
@@ -121,7 +124,8 @@ def _statement(
     kept = ", ".join(f"{sql[name]} AS {name}" for name in names if name != "user_agent")
     grouped = ", ".join(("crawler", "path", *names[len(REQUIRED) :]))
     shown = ", ".join(name if name in names else f"NULL AS {name}" for name in OPTIONAL)
-    return (
+    statement = (
         f"SELECT crawler, path, {shown}, MAX(requested_at) AS newest, COUNT(*) AS requests FROM (SELECT CASE {' '.join(cases)} END AS crawler, "
         f"{kept} FROM {context.from_item} WHERE ({of_files}) AND {sql['requested_at']} IS NOT NULL) claims WHERE crawler IS NOT NULL GROUP BY {grouped}"
     )
+    return statement, columns["requested_at"].kind

@@ -21,6 +21,7 @@ from airflow_sitemaps.search_engines import fetches
 from airflow_sitemaps.search_engines.crawlers import BING, GOOGLE
 from airflow_sitemaps.search_engines.fetches import Fetches, late, lines, observe, record_of, summary_of
 from airflow_sitemaps.testing import MemorySourceConfig
+from tests.support.source_sessions import connected, create
 from tests.support.website import Page
 
 if TYPE_CHECKING:
@@ -140,6 +141,23 @@ def test_a_log_with_local_times_west_of_utc_is_read_from_the_day_before(duckdb: 
     query = "SELECT path, requested_at, agent AS user_agent FROM log WHERE requested_at >= CAST(:since AS TIMESTAMP)"
     (found,) = requests(AccessLog("logs", query=query, timezone="America/New_York"))
     assert found.at == datetime(2026, 1, 15, 3, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize("name", ["duckdb", "mariadb", "postgresql"])
+def test_a_moment_of_the_log_is_in_no_zone_whatever_the_driver_returns(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = connected(name, "requests", monkeypatch)
+    moment = "TIMESTAMP" if name == "mariadb" else "TIMESTAMP WITH TIME ZONE"
+    create(base, "moments_log", {"path": "text", "user_agent": "text", "requested_at": f"={moment}"})
+    zone, end = (["SET time_zone = '+00:00'"], "") if name == "mariadb" else ([], "+00")
+    values = f"'{PATH}', '{GOOGLEBOT}', '{NOON:%Y-%m-%d %H:%M:%S}{end}'"
+    base.run(*zone, f"INSERT INTO moments_log (path, user_agent, requested_at) VALUES ({values})")
+    query = "SELECT path, requested_at, user_agent FROM moments_log WHERE requested_at >= :since"
+
+    (found,) = requests(AccessLog("requests", query=query, timezone="Europe/Berlin"))
+
+    assert found.at == NOON
 
 
 def test_requests_without_a_time_are_not_counted(duckdb: Any) -> None:
