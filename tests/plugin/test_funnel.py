@@ -52,10 +52,10 @@ def submission(**discovered: int) -> list[Submission]:
     return [Submission(at=AT, generation=1, site="sc-domain:x.org", indexes=indexes)]
 
 
-def inspections(**sections: tuple[int, int, int]) -> list[Observation]:
-    """The inspected, crawled and indexed URLs of sections."""
+def inspections(urls: int = 1_000, **sections: tuple[int, int, int]) -> list[Observation]:
+    """The inspected, crawled and indexed URLs of sections, each with so many URLs in a property."""
     strata = {
-        name: {"other": Stratum(urls=1_000, inspected=n, crawled=crawled, indexed=indexed)}
+        name: {"other": Stratum(urls=urls, inspected=n, crawled=crawled, indexed=indexed)}
         for name, (n, crawled, indexed) in sections.items()
     }
     return [Observation(engine="google", day=NOW.date(), at=AT, sections=strata)]
@@ -84,11 +84,12 @@ def test_every_stage_of_the_only_section_whose_index_is_that_of_all() -> None:
 def test_all_sections_come_first_and_stand_for_their_sum() -> None:
     sections = [section("news", 1_000), section("pages", 3_000), section("planned", 0, published=False)]
     inspected = inspections(pages=(100, 100, 50), news=(100, 100, 100))
+    inspected[0].sections["pages"]["other"].urls = 3_000
 
     found = funnel_of(sections, fetches(pages=2_000, news=1_000), submission(pages=1_500, news=500), inspected)
 
     assert numbers(found) == {
-        "": {"listed": 4_000, "fetched": 3_000, "discovered": 2_000, "crawled": 4_000, "indexed": 3_000},
+        "": {"listed": 4_000, "fetched": 3_000, "discovered": 2_000, "crawled": 4_000, "indexed": 2_500},
         "pages": {"listed": 3_000, "fetched": 2_000, "discovered": 1_500, "crawled": 3_000, "indexed": 1_500},
         "news": {"listed": 1_000, "fetched": 1_000, "discovered": 500, "crawled": 1_000, "indexed": 1_000},
     }
@@ -107,6 +108,14 @@ def test_a_stage_that_no_task_observed_is_left_out() -> None:
         "pages": {"listed": 10, "fetched": 10, "crawled": 10, "indexed": 10},
         "news": {"listed": 5},
     }
+
+
+def test_an_estimate_counts_no_url_that_is_in_no_property() -> None:
+    inspected = inspections(urls=100, pages=(100, 100, 80))
+
+    found = funnel_of([section("pages", 1_000)], Fetches(), [], inspected)
+
+    assert numbers(found) == {"pages": {"listed": 1_000, "crawled": 100, "indexed": 80}}
 
 
 def test_a_section_with_several_indexes_is_their_sum_and_no_count_exceeds_what_is_listed() -> None:

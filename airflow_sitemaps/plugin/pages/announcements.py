@@ -350,8 +350,9 @@ def funnel_of(
             number = sum(row.discovered.get("web", 0) for row in rows)
             last = max((row.last_read for row in rows if row.last_read), default=None)
             stages.append(FunnelStage(stage="discovered", urls=min(urls, number), at=last))
-        for stage, share in ({} if status is None else status.shares).items():
-            stages.append(_estimated(stage, share, urls, inspected_at))
+        if status is not None:  # which says nothing of URLs that are in no property
+            inside = min(urls, status.urls)
+            stages += [_estimated(stage, share, inside, inspected_at) for stage, share in status.shares.items()]
         return SectionFunnel(section=section, stages=stages)
 
     rows = [funnel(each.name, [each], statuses.get(each.name)) for each in published[:MAX_SECTIONS]]
