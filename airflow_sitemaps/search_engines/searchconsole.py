@@ -276,7 +276,7 @@ def _page_state(url: str, response: Mapping[str, Any]) -> PageState:
     status = response["inspectionResult"]["indexStatusResult"]
     crawled, canonical = lastmod.parse(status.get("lastCrawlTime") or ""), str(status.get("googleCanonical") or "")
     return PageState(
-        crawled_at=None if crawled is None else lastmod.begins(crawled),
+        crawled_at=None if crawled is None or crawled.year == 1970 else lastmod.begins(crawled),  # 1970 means never
         is_indexed=status.get("verdict") == "PASS",
         reason=str(status.get("coverageState") or ""),
         canonical=canonical if canonical != url else "",

@@ -206,6 +206,22 @@ def test_what_google_knows_is_counted(google: Google) -> None:
     assert (status.recrawl_days, status.recrawl_of) == (None, 3), "one was crawled since its lastmod"
 
 
+def test_a_url_that_google_only_discovered_is_not_crawled(google: Google) -> None:
+    google.known = lambda url: {
+        "verdict": "NEUTRAL", "coverageState": "Discovered - currently not indexed",
+        "lastCrawlTime": "1970-01-01T00:00:00Z",
+    }  # fmt: skip
+    rows = [{"id": n, "loc": f"{URL}a/{n}"} for n in range(3)]
+    sitemap = Sitemap(MemoryStore(base_url=URL), [Section("a", MemorySourceConfig(rows), ledger=True)])
+    build(sitemap, clock=google.clock)
+
+    (status,) = statuses(google.inspect(sitemap))
+
+    assert status.crawled is not None
+    assert status.crawled.share == 0
+    assert (status.first_crawl_days, status.first_crawl_of) == (None, 3)
+
+
 def test_new_urls_are_a_sample_of_their_own(google: Google) -> None:
     rows = [{"id": n, "loc": f"{URL}a/{n}"} for n in range(200)]
     sitemap = Sitemap(MemoryStore(base_url=URL), [Section("a", MemorySourceConfig(rows), ledger=True)])
