@@ -338,8 +338,7 @@ def _listed(manifest: Manifest, sitemap: Sitemap) -> dict[str, int]:
     parts = [(section, shard) for section in manifest.sections.values() for shard in section.shards]
     urls = {address(section, shard.file.name): shard.urls for section, shard in parts if shard.file is not None}
     indexes = index_entries(manifest, index_settings(sitemap))
-    listed = {manifest.base_url + name: sum(urls.get(e.loc, 0) for e in entries) for name, entries in indexes.items()}
-    return {url: number for url, number in listed.items() if number}  # the index of recent entries lists no shard
+    return {manifest.base_url + name: sum(urls.get(e.loc, 0) for e in entries) for name, entries in indexes.items()}
 
 
 def _coverage(manifest: Manifest, submitted: SubmittedSitemap, listed: Mapping[str, int]) -> IndexCoverage:

@@ -8,8 +8,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pytest
+from msgspec.structs import replace
 
-from airflow_sitemaps.plugin.pages.announcements import MAX_SECTIONS, Funnel, funnel_of
+from airflow_sitemaps.plugin.pages.announcements import MAX_SECTIONS, Funnel, coverage_of, funnel_of
 from airflow_sitemaps.plugin.pages.verdict import DataAge, SectionSnapshot
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.search_engines.fetches import SUMMARY, CrawlerFetches, Fetches, SectionFetches
@@ -119,9 +121,25 @@ def test_an_estimate_counts_no_url_that_is_in_no_property() -> None:
 
 
 def test_a_section_with_several_indexes_is_their_sum_and_no_count_exceeds_what_is_listed() -> None:
-    found = funnel_of([section("pages", 100)], fetches(pages=120), submission(pages=80, all=70), [])
+    submitted = submission(pages=80)[0]
+    twice = replace(submitted, indexes=submitted.indexes * 2)
+
+    found = funnel_of([section("pages", 100)], fetches(pages=120), [twice], [])
 
     assert numbers(found) == {"pages": {"listed": 100, "fetched": 100, "discovered": 100}}
+
+
+@pytest.mark.parametrize("names", [["pages"], ["pages", "news"]])
+def test_the_index_of_recent_entries_counts_no_url_beside_the_indexes_of_sections(names: list[str]) -> None:
+    submitted = submission(all=90, **dict.fromkeys(names, 500))
+
+    found = numbers(funnel_of([section(name, 1_000) for name in names], Fetches(), submitted, []))
+
+    assert {name: stages["discovered"] for name, stages in found.items()} == {
+        **({} if len(names) == 1 else {"": 1_000}),
+        **dict.fromkeys(names, 500),
+    }
+    assert [row.section for row in coverage_of(submitted).indexes] == names
 
 
 def test_the_estimates_cover_the_truth_of_all_sections() -> None:

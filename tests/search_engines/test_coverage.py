@@ -67,6 +67,17 @@ def test_one_index_of_all_sections_belongs_to_none() -> None:
     assert [(index.section, index.listed) for index in observation.indexes] == [("", 10)]
 
 
+def test_the_index_of_recent_entries_lists_no_shard() -> None:
+    rows = [{"id": n, "loc": f"{URL}p/{n}", "lastmod": FakeClock().now()} for n in range(10)]
+    sections = [Section("a", MemorySourceConfig(rows, lastmod="lastmod"))]
+    sitemap = Sitemap(MemoryStore(base_url=URL), sections, index="per_section", recent=timedelta(days=3))
+    build(sitemap, clock=FakeClock())
+    states = [submitted("sitemap-recent.xml"), submitted("sitemap-a.xml")]
+    observation = observe(sitemap, SITE, states, FakeClock().now())
+    assert observation is not None
+    assert [(index.section, index.listed) for index in observation.indexes] == [("", 0), ("a", 10)]
+
+
 def test_each_of_several_indexes_lists_its_own_shards() -> None:
     rows = [{"id": n, "loc": f"{URL}p/{n}"} for n in range(10)]
     policy = ShardPolicy(max_urls=2)

@@ -268,13 +268,16 @@ _READERS: Final[Mapping[str, Callable[[Any], Response]]] = {
 
 
 def coverage_of(observations: Sequence[Observation]) -> Coverage:
-    """Return the newest state of each index in Search Console, with the numbers of the earlier submissions.
+    """Return the newest state of each index of shards in Search Console, with the numbers of the earlier submissions.
 
     Tasks write the observations, so every value is checked and limited in size.
     """
     if not observations:
         return Coverage()
     newest = observations[-1]
+    rows = [
+        row for row in newest.indexes if row.section
+    ] or newest.indexes  # the index of recent entries lists no shard
     earlier = [{text(index.url): counts(index.discovered) for index in items(each.indexes)} for each in observations]
     return Coverage(
         site=text(newest.site),
@@ -285,10 +288,10 @@ def coverage_of(observations: Sequence[Observation]) -> Coverage:
                 last_read=index.last_downloaded,
                 discovered_history=[each[url].get("web", 0) if url in each else None for each in earlier],
             )
-            for index in items(newest.indexes)[:MAX_INDEXES]
+            for index in items(rows)[:MAX_INDEXES]
             for url in [text(index.url)]
         ],
-        left_out=max(0, len(newest.indexes) - MAX_INDEXES),
+        left_out=max(0, len(rows) - MAX_INDEXES),
     )
 
 
