@@ -161,6 +161,15 @@ def test_rows_that_are_doubled_under_other_keys_are_warned_of() -> None:
     assert f"about 50% of its {2 * NUMBER:,} URLs are listed more than once" in text
 
 
+def test_a_first_build_of_doubled_rows_is_warned_of() -> None:
+    """A join that repeats each page is most often there from the beginning."""
+    world = World(guards=Guards(), max_urls=1_000)
+    world.rows.extend(row(key, loc=f"{BASE}p/{key % NUMBER}") for key in range(2 * NUMBER))
+    (text,) = world.build().warnings
+    assert f"about 50% of its {2 * NUMBER:,} URLs are listed more than once" in text
+    assert world.build().warnings == (), "said once"
+
+
 def test_a_report_and_a_plan_show_where_the_urls_are() -> None:
     world = shop()
     world.rows.extend(row(100_000 + key, loc=f"{BASE}account/{key}") for key in range(NUMBER // 2))

@@ -204,6 +204,7 @@ def content_warnings(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Ma
         else:
             warnings += _small(before, after)
             warnings += _moved(before, after)
+        warnings += _repeated(before, after)
         warnings += _lastmods(before, after)
     return tuple(warnings)
 
@@ -230,28 +231,31 @@ def _small(before: SectionManifest, after: SectionManifest) -> list[str]:
 
 
 def _moved(before: SectionManifest, after: SectionManifest) -> list[str]:
-    """Warn about new and missing folders and hosts, and about rows that repeat the URLs of other rows."""
+    """Warn about new and missing folders and hosts."""
     old, new = url_sample.prefixes(before), url_sample.prefixes(after)
     if old is None or new is None or before is after:
         return []
     where = f"section {after.name!r}"
-    warnings = [
+    return [
         f"{where}: about {number:,} of {before.urls:,} URLs were below {prefix}, and none is now"
         for prefix, number in old.items()
         if prefix not in new and prefix != url_sample.REST and number >= max(GONE_URLS, before.urls * GONE_PREFIX)
-    ]
-    warnings += [
+    ] + [
         f"{where}: about {number:,} of {after.urls:,} URLs are below {prefix}, and none was before"
         for prefix, number in new.items()
         if prefix not in old and prefix != url_sample.REST and number >= max(SMALLEST, after.urls * NEW_PREFIX)
     ]
+
+
+def _repeated(before: SectionManifest | None, after: SectionManifest) -> list[str]:
+    """Warn if many rows of a section that changed repeat the URLs of other rows."""
     repeated = url_sample.repeated(after)
-    if repeated is not None and repeated >= REPEATED:
-        warnings.append(
-            f"{where}: about {repeated:.0%} of its {after.urls:,} URLs are listed more than once, under other keys; "
-            "`airflow-sitemaps duplicates` names them"
-        )
-    return warnings
+    if before is after or repeated is None or repeated < REPEATED:
+        return []
+    return [
+        f"section {after.name!r}: about {repeated:.0%} of its {after.urls:,} URLs are listed more than once, under other "
+        "keys; `airflow-sitemaps duplicates` names them"
+    ]
 
 
 def _lastmods(before: SectionManifest | None, after: SectionManifest) -> list[str]:
