@@ -137,6 +137,16 @@ def test_an_ordinary_change_of_a_small_section_is_not_warned_of() -> None:
     assert world.build().warnings == ()
 
 
+def test_dates_of_the_wrong_unit_are_warned_of() -> None:
+    """Seconds that are read as milliseconds are dates of January 1970."""
+    world = World(guards=Guards())
+    world.rows.extend(row(key, lastmod=f"1970-01-21T18:{key:02}:55Z") for key in range(20))
+    (text,) = world.build().warnings
+    assert "its newest lastmod is 1970-01-21T18:19:55Z; check the column of lastmod=, and lastmod_unit=" in text
+    world.rows.append(row(20, lastmod="1999-01-01"))
+    assert world.build().warnings == ()
+
+
 @pytest.mark.parametrize("part", [0.02, 0.09])
 @pytest.mark.parametrize("number", [900, NUMBER])
 def test_a_folder_that_is_gone_is_warned_of(part: float, number: int) -> None:

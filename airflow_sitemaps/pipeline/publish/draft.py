@@ -181,6 +181,9 @@ NEW_PREFIX: Final = 0.2
 
 IGNORED: Final = "search engines ignore lastmods that are the time of a load, not of a change"
 
+EARLIEST: Final = "1990"
+"""Year before the first web page: a section whose dates are all earlier has the wrong unit, or another column."""
+
 REPEATED: Final = 0.2
 """Minimum fraction of a section's URLs for a warning that they are listed more than once."""
 
@@ -269,6 +272,10 @@ def _lastmods(before: SectionManifest | None, after: SectionManifest) -> list[st
             f"{where}: {have:,} of {after.urls:,} URLs have a lastmod, and {had:,} of {before.urls:,} had one before"
         )
     oldest, newest = _extremes(after)
+    if newest is not None and newest < EARLIEST:
+        warnings.append(
+            f"{where}: its newest lastmod is {newest}; check the column of lastmod=, and lastmod_unit= if it holds numbers"
+        )
     if have < SMALLEST or oldest is None or newest is None:
         return warnings
     if oldest == newest and "T" in oldest:
