@@ -156,8 +156,9 @@ def _is_of_most_rows(section: SectionReport, number: int, before: int) -> bool:
 def fault_lines(name: str, section: SectionReport) -> Iterator[str]:
     """Report faults that are new or grow, as warnings with samples; the faults of the generation before are one line."""
     standing = {}
-    for counts_by_rule, what in ((section.rows_dropped, "rows left out"), (section.fields_fixed, "rows fixed or kept")):
-        for rule, number in sorted(counts_by_rule.items(), key=lambda item: -item[1]):
+    faults = (("rows left out", section.rows_dropped), ("values fixed, omitted or kept", section.fields_fixed))
+    for what, by_rule in faults:
+        for rule, number in sorted(by_rule.items(), key=lambda item: -item[1]):
             before = section.faults_before.get(rule, 0)
             if number <= before or _is_of_most_rows(section, number, before):
                 standing[rule] = number

@@ -46,7 +46,8 @@ def test_a_fault_of_every_row_is_one_line_while_the_table_grows() -> None:
     def lines() -> list[str]:
         return [line for line in report_text.lines(build(site)) if "scope-path" in line]
 
-    assert lines()[0].startswith("WARNING section pages: rows fixed or kept by rule scope-path: 50, for example ")
+    first = lines()[0]
+    assert first.startswith("WARNING section pages: values fixed, omitted or kept by rule scope-path: 50, for example ")
     rows.append({"id": 100, "loc": f"{URL}p/100"})
     assert lines() == ["section pages: faults that are not new, by rule: scope-path 51"]
     rows += [{"id": 200 + number, "loc": f"{URL}maps/{number}"} for number in range(49)]
@@ -54,7 +55,7 @@ def test_a_fault_of_every_row_is_one_line_while_the_table_grows() -> None:
     rows.append({"id": 300, "loc": f"{URL}p/300"})
     rows.append({"id": 301, "loc": f"{URL}p/301"})
     assert lines()[0].startswith(
-        "WARNING section pages: rows fixed or kept by rule scope-path: 53, 51 in the generation"
+        "WARNING section pages: values fixed, omitted or kept by rule scope-path: 53, 51 in the generation"
     )
 
 
