@@ -185,9 +185,8 @@ class StoredRows:
     @contextmanager
     def _writing(self, doing: str) -> Iterator[sa.Connection]:
         what, failed = f"{self._what}: {doing}", SourceConfigurationError
-        with (
-            waiting(what, WAIT_BOUND), translated(self._engine, f"{what} failed", failed), self._engine.begin() as connection,
-        ):  # fmt: skip
+        text = f"{what} failed (the schema must exist, and the connection may create tables in it)"
+        with waiting(what, WAIT_BOUND), translated(self._engine, text, failed), self._engine.begin() as connection:
             dialect = self._dialect
             setup(connection, (*dialect.users_sql, *dialect.session_sql, *dialect.writable_sql))
             yield connection
