@@ -149,6 +149,9 @@ class _VerificationRun:
             path_scope=not self._is_named_by_robots(public, as_child=as_child),
         )  # fmt: skip
         validate(file, context, findings)
+        is_feed = file.kind in ("rss", "atom")  # which may be empty, unless an index lists it
+        if as_child and is_feed and not (file.entries or file.problems):
+            findings.note("empty", "the index lists this feed, and the feed lists nothing")
         if file.kind != "sitemapindex":
             self._record(address, file)
             self._compare_with_manifest(address, file, findings)

@@ -17,6 +17,7 @@ from airflow_sitemaps.http import AccessRules, Fetched, FetchError, HttpClient
 from airflow_sitemaps.http.page_judge import NOT_FOUND, PageJudge, RobotsCache, impossible_url, page_faults
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import CURRENT, Limits, gzip, validator
+from airflow_sitemaps.protocol.feeds import ATOM_NAMESPACE
 from airflow_sitemaps.protocol.markup import NAMESPACE, NAMESPACES, IndexEntry, render_index
 from airflow_sitemaps.protocol.rules import CHECKS
 from airflow_sitemaps.stores.memory import MemoryStore
@@ -125,6 +126,16 @@ def test_a_file_that_is_missing_or_cannot_be_had() -> None:
 def test_a_file_listed_twice_and_an_index_within_an_index() -> None:
     site = web(sitemap__xml=index("a.xml", "a.xml", "sub.xml"), a__xml=urlset(BASE + "a"), sub__xml=index("a.xml"))
     assert judged(site) == {"index-duplicate": INDEX, "index-nested": BASE + "sub.xml"}
+
+
+@pytest.mark.parametrize(
+    "feed", ["<rss><channel><title>x</title></channel></rss>", f'<feed xmlns="{ATOM_NAMESPACE}"/>']
+)
+def test_a_feed_that_lists_nothing_is_a_fault_only_of_its_index(feed: str) -> None:
+    """RSS and Atom permit a feed without items, such as one of recent changes."""
+    site = web(sitemap__xml=index("a.xml", "feed.xml"), a__xml=urlset(BASE + "a"), feed__xml=feed.encode())
+    assert judged(site) == {"empty": BASE + "feed.xml"}
+    assert judged(site, BASE + "feed.xml", robots=False) == {}
 
 
 def test_files_elsewhere() -> None:
