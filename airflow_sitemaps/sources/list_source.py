@@ -181,8 +181,16 @@ def _of_csv(text: str, where: str) -> list[object]:
 def _of_yaml(text: str, where: str) -> list[object]:
     import yaml  # noqa: PLC0415
 
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            names = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+            if twice := [name for name, count in names.items() if count > 1]:  # PyYAML keeps the last value
+                problem = f"a mapping names {twice[0]!r} more than once; name each field once"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+            return super().construct_mapping(node, deep)
+
     try:
-        pages = yaml.safe_load(text)
+        pages = yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # a ValueError is of a date, such as 2026-02-30
         raise SourceConfigurationError(f"{where}: this is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(pages, list):
