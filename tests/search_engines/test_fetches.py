@@ -160,6 +160,11 @@ def test_a_moment_of_the_log_is_in_no_zone_whatever_the_driver_returns(
     assert found.at == NOON
 
 
+def test_the_first_day_is_no_parameter_of_the_user() -> None:
+    with pytest.raises(SourceConfigurationError, match="AccessLog\\('logs'\\): parameters= holds 'since'"):
+        AccessLog("logs", query="SELECT :since", parameters={"since": "2026-01-01"})
+
+
 def test_requests_without_a_time_are_not_counted(duckdb: Any) -> None:
     rows = [(PATH, "2026-01-15 12:00:00", GOOGLEBOT), ("/b.xml", "damaged", GOOGLEBOT)]
     duckdb("log (path VARCHAR, moment VARCHAR, agent VARCHAR)", rows)
