@@ -233,6 +233,7 @@ class GoogleCDNPurge:
     def __post_init__(self) -> None:
         setting_checks.number("GoogleCDNPurge", "wait_s", self.wait_s, 0)
         setting_checks.instance("GoogleCDNPurge", "gcp_conn_id", self.gcp_conn_id, str)
+        setting_checks.instance("GoogleCDNPurge", "project", self.project or "", str)
         if not isinstance(self.url_map, str) or not self.url_map:
             raise ConfigurationError(f"{self!r}: give the name of a URL map")
 

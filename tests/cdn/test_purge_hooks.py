@@ -147,6 +147,7 @@ def test_settings_that_cannot_work_are_refused_when_the_hook_is_made() -> None:
         lambda: FastlyPurge(conn_id=None),  # type: ignore[arg-type]
         lambda: CloudFrontPurge(distribution_id="E1", conn_id=5),  # type: ignore[arg-type]
         lambda: GoogleCDNPurge(url_map="m", gcp_conn_id=None),  # type: ignore[arg-type]
+        lambda: GoogleCDNPurge(url_map="m", project=123456789),  # type: ignore[arg-type]
         lambda: AzureFrontDoorPurge(endpoint_id=ENDPOINT, azure_conn_id=None),  # type: ignore[arg-type]
     ):
         with pytest.raises(ConfigurationError):
