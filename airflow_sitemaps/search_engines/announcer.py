@@ -192,11 +192,12 @@ class Ping:
 
     def __post_init__(self) -> None:
         values = self.headers.values() if isinstance(self.headers, Mapping) else (None,)
-        if not all(isinstance(text, str) for text in (self.url, self.method, self.body or "", *values)):
+        body = "" if self.body is None else self.body
+        if not all(isinstance(text, str) for text in (self.url, self.method, body, *values)):
             raise ConfigurationError(
                 "ping: url=, method= and body= must be texts, and headers= a mapping of texts. Write a body in JSON by json.dumps"
             )
-        if PLACE not in self.url and PLACE not in (self.body or ""):
+        if PLACE not in self.url and PLACE not in body:
             raise ConfigurationError(f"ping {shown(self.url)}: neither url nor body contains {PLACE}")
         if not METHOD.fullmatch(self.method):
             raise ConfigurationError(f"ping, method={self.method!r}: give a method such as 'GET', 'POST' or 'PURGE'")

@@ -77,6 +77,8 @@ def test_templates_that_cannot_be() -> None:
         assert "pw" not in str(raised.value)
     with pytest.raises(ConfigurationError, match="give a method such as 'GET'"):
         Ping(url="https://a.example/?{sitemap}", method="get\r\nX: y")
+    with pytest.raises(ConfigurationError, match="body= must be texts"):
+        Ping(url="https://a.example/?{sitemap}", body=0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
