@@ -135,6 +135,10 @@ def _verified(arguments: argparse.Namespace) -> Verification:
     is_ours = (".py:" in target and not is_address) or is_dag
     if not is_ours and not is_address and not exists:
         raise TargetError(f"{target!r}: no such folder or file in {Path.cwd()}")
+    if arguments.conn is not None and (not is_address or target.lower().startswith(("http://", "https://"))):
+        raise TargetError(
+            f"--conn {arguments.conn}: only an address in a store, such as s3://bucket/folder, is read by it. Omit --conn"
+        )
     if target.lower().startswith("http://") and not arguments.allow_http:
         raise TargetError(
             f"{target!r}: verify requests only https. For a staging site pass --allow-http, and --allow-private as well "

@@ -537,6 +537,14 @@ def test_verify_of_nothing(target: str, shop: Shop) -> None:
     assert shop.shell("verify", target)[0] == (1 if "://" in target else 2)
 
 
+@pytest.mark.parametrize("target", ["TARGET", "SITE", "https://www.example.com/sitemap.xml"])
+def test_verify_takes_a_connection_only_for_a_store(target: str, shop: Shop) -> None:
+    shop.json("build", shop.target)
+    target = {"TARGET": shop.target, "SITE": str(shop.site)}.get(target, target)
+    status, _, err = shop.shell("verify", target, "--conn", "mine")
+    assert (status, "--conn mine: only an address in a store" in err) == (2, True), err
+
+
 def test_a_folder_without_an_index_is_said_to_be_one(shop: Shop, tmp_path: Path) -> None:
     assert "no index in this folder" in shop.json("verify", str(tmp_path), status=1)["error"]["message"]
 
