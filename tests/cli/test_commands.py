@@ -17,7 +17,7 @@ import pytest
 from airflow_sitemaps import LocalStore
 from airflow_sitemaps.cli import main
 from airflow_sitemaps.cli.commands import _replace_file
-from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.ports import Create, Overwrite
 from airflow_sitemaps.search_engines.fetches import SUMMARY
 from tests.support.website import Page, serving
 from tests.verification.test_formats import check_junit
@@ -178,6 +178,20 @@ def test_a_refusal_is_status_1_and_says_what_lets_it_pass(shop: Shop) -> None:
     assert before["lines"][0].startswith("refused: Section 'products' has no rows")
     lines = [line for line in shop.shell("status", shop.target)[1].splitlines() if line.startswith("guards: ")]
     assert [" allowed: " in line for line in lines] == [True, False]
+
+
+@pytest.mark.parametrize("body", ["[]", '"x"', "{}", '{"run": "x", "finished_at": 3}', "[" * 100_000])
+def test_status_ignores_a_report_of_another_shape(body: str, shop: Shop) -> None:
+    shop.json("build", shop.target)
+    expected = shop.json("status", shop.target)
+    objects = LocalStore(shop.site, base_url="https://shop.example/").open().state
+    key = "reports/20990101T000000Z-0.json"
+    objects.put(key, body.encode(), mode=Create(), metadata={}, content_type="application/json")
+
+    status, out, err = shop.shell("status", shop.target, "--json")
+
+    assert (status, json.loads(out)) == (0, expected)
+    assert f"{key} is damaged" in err
 
 
 def test_status_says_which_sections_a_generation_was_published_without(shop: Shop) -> None:

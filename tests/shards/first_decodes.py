@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.pipeline.plan import surveys
+from airflow_sitemaps.pipeline.state import repository
 from airflow_sitemaps.plugin import state_reader
 from airflow_sitemaps.search_engines import fetches, index_status, inspection, quota, searchconsole
 from airflow_sitemaps.shards import codec
@@ -35,6 +36,7 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "gone": codec.decode_gone,
     "early": lambda body: codec.decode_early(body, "e"),
     "report": state_reader._REPORT.decode,
+    "run_report": repository._REPORT.decode,
     "known": surveys._RECORD.decode,
     "observation": index_status._OBSERVATION.decode,
     "coverage": searchconsole._OBSERVATION.decode,

@@ -12,6 +12,7 @@ import msgspec
 
 import airflow_sitemaps
 from airflow_sitemaps.pipeline.plan.surveys import _Stored
+from airflow_sitemaps.pipeline.report import make_report
 from airflow_sitemaps.search_engines.fetches import CrawlerFetches, Fetches, FetchRecord, SectionFetches
 from airflow_sitemaps.search_engines.index_status import Observation, Stratum
 from airflow_sitemaps.search_engines.inspection import Rotation
@@ -60,6 +61,9 @@ def body(name: str) -> bytes:
     observation = Observation(engine="google", day=AT.date(), sections={"pages": {"new": Stratum(urls=5, inspected=2)}})
     record: object = {
         "report": {"run": "r", "urls": 5},
+        "run_report": make_report(
+            None, (), old=None, new=manifest(3), finished=AT, run="r", started_at="", result="published"
+        ),
         "observation": observation,
         "fetch_record": FetchRecord(files={"a.xml": {"google": 7}}),
         "fetches": Fetches(crawlers={"google": CrawlerFetches(sections={"pages": SectionFetches(files=1)})}),

@@ -20,16 +20,16 @@ from airflow_sitemaps.errors import (
     StoreContentError,
     StoreError,
 )
+from airflow_sitemaps.pipeline.report import Report
 from airflow_sitemaps.ports import Create, Overwrite, PutOutcomeError, Update
 from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards import codec
+from airflow_sitemaps.shards import Decoder, codec
 from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, Headers, ObjectInfo, ObjectStore, PutMode
     from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile
@@ -138,6 +138,7 @@ GZIP: Final = "application/gzip"
 RUNS: Final = "runs/"
 KNOWN: Final = "known/"
 REPORTS: Final = "reports/"
+_REPORT: Final = Decoder(Report)
 GENERATIONS: Final = "generations/"
 
 RACES: Final = 8
@@ -321,12 +322,14 @@ class StateRepository:
 
     def read_report(self, run: str) -> dict[str, Any] | None:
         """Read a run's report as JSON values; return None if none is stored, or if it is damaged."""
-        stored = self.objects.get(report_key(run))
+        if (stored := self.objects.get(report_key(run))) is None:
+            return None
         try:
-            report: dict[str, Any] | None = None if stored is None else json.loads(stored.body)
-        except ValueError as error:
+            _REPORT.decode(stored.body)
+        except (ValueError, RecursionError) as error:
             log.warning("%s is damaged (%s) and is ignored", self.objects.url(report_key(run)), error)
             return None
+        report: dict[str, Any] = json.loads(stored.body)
         return report
 
 
