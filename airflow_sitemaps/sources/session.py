@@ -146,8 +146,14 @@ class SqlSession:
 
     def values(self, column: str, least: int, most: int) -> list[tuple[str | int | bool, int]]:
         """Return up to ``most`` values of a column that at least so many rows have, with their rows, the largest first."""
-        with self.transaction(f"counting the rows of each {column}", reads=True) as connection:
-            return siblings.values(self.context, connection, column, least, most)
+        try:
+            with self.transaction(f"counting the rows of each {column}", reads=True) as connection:
+                return siblings.values(self.context, connection, column, least, most)
+        except SourceError:  # a retry cannot add a column
+            with self.transaction("describing the columns") as connection:
+                context, wanted = self.context, {"Section.each": [column.strip('"`')]}
+                columns_of(connection, context.dialect, context.relation, context.name, wanted)
+            raise
 
     def table_version(self) -> str | None:
         relation = self.context.versioned

@@ -30,6 +30,7 @@ from airflow_sitemaps.errors import (
     PartlyPublishedError,
     RefusedError,
     RequestError,
+    SourceConfigurationError,
     SourceError,
     TemplateError,
 )
@@ -121,6 +122,17 @@ def test_values_with_enough_rows_get_a_section_and_the_others_share_one(shop: Sh
     assert shop.build() == {"products-de": 40, "products-pt-br": 25, "products-other": 37}
     shop.check()
     assert "products-pt-br-00001.xml.gz" in crawl(shop.store.open()).files
+
+
+@pytest.mark.parametrize("column", ["local", '"local"'])
+def test_a_missing_column_of_the_values_is_an_error_of_the_setting(column: str, shop: Shop) -> None:
+    """Airflow does not retry it."""
+    shop.add("de", LEAST)
+    own = SqlSource("shop", table="products", key="id", loc=f"{BASE}{{slug}}")
+    sitemap = Sitemap(shop.store, [Section.each(column, own, name="products", least=LEAST)])
+    said = r"Section.each='local': there is no such column. Did you mean 'locale'\?"
+    with pytest.raises(SourceConfigurationError, match=said):
+        shop.build(sitemap=sitemap)
 
 
 def test_a_value_is_no_template(shop: Shop) -> None:
