@@ -453,6 +453,8 @@ describe("the page of one sitemap", () => {
     await opened({ actions: [{ action: "allow", allowed: true, dag_id: "shop", paused: false, possible: true, why_not: "" }], problem_list: [problem] });
     const button = screen.getByRole("button", { name: "Override “shrink:country-0”, “shrink:country-1”, “shrink:country-2” and 57 more for one run" });
     expect(getComputedStyle(button).whiteSpace).toBe("normal");
+    fireEvent.click(button);
+    expect((await screen.findByTestId("confirm")).textContent).toContain("overridden: shrink:country-0, shrink:country-1, shrink:country-2 and 57 more. Do this only");
   });
 
   it("is read-only only where no run may be triggered", async () => {

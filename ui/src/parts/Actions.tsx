@@ -30,7 +30,7 @@ const NAMES: Record<ActionName, string> = {
   verify: "Verify",
 };
 
-const listed = (texts: string[] | undefined) => (texts ?? []).map(visible).join(", ");
+const listed = (texts: string[] | undefined) => few(texts ?? []);
 
 const EXPLAINED: Record<ActionName, (request: ActionRequest) => string> = {
   allow: (request) =>
