@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from errno import ENOENT
-from functools import partial
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -267,10 +267,7 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
     try:
         if url:
             engine = _engine_of_url(sa.make_url(str(url)), writing=writing)
-            if others := sorted(connection.extra_dejson.keys() - {"sqlalchemy_url", *engine.url.query}):
-                log.warning(
-                    "connection %r: sqlalchemy_url is used without %s. Write those into the URL", conn_id, others
-                )
+            _warn_of(conn_id, *sorted(connection.extra_dejson.keys() - {"sqlalchemy_url", *engine.url.query}))
         else:
             engine = _engine_of_connection(connection, BaseHook, AirflowException, writing=writing)
         if not writing:
@@ -292,6 +289,12 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
             f"{_cause(error, connection)}. Install the provider or driver of that type{command}, or name the engine in the "
             'connection\'s extra: {"sqlalchemy_url": "dialect+driver://…"}'
         ) from None
+
+
+@lru_cache(maxsize=1_000)  # once in a process
+def _warn_of(conn_id: str, *others: str) -> None:
+    if others:
+        log.warning("connection %r: sqlalchemy_url is used without %s. Write those into the URL", conn_id, [*others])
 
 
 def _check_file(url: sa.URL) -> None:
