@@ -273,12 +273,12 @@ def _label(task: Sequence[Batch], names: Mapping[int, str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The ID of a sitemap's task group, its sections with retired ones, and those of the DAG's other groups.
+    """The names of a sitemap's task group, its sections with retired ones, and those of the DAG's other groups.
 
     ``files`` matches the names of shards in folders, which may be named like a group.
     """
 
-    group: str
+    groups: Sequence[str]
     own: frozenset[str]
     others: Mapping[str, frozenset[str]]
     files: re.Pattern[str] = re.compile("")
@@ -287,12 +287,16 @@ class Names:
     def of(cls, operator: SitemapOperator) -> Names:
         """Return the names for a planning task."""
         tasks = [task for task in getattr(operator.get_dag(), "tasks", ()) if isinstance(task, SitemapPlanOperator)]
-        others = {_group(task): _sections(task) for task in tasks if task.task_id != operator.task_id}
+        others = {
+            name: _sections(task)
+            for task in tasks
+            for name in (_groups(task, tasks) if task.task_id != operator.task_id else ())
+        }
         folders = [
             (re.escape(s.path + s.name), "(.+-)?" * (s.split is not None)) for s in operator.sitemap.sections if s.path
         ]
         files = "|".join(rf"{name}-{value}\d+(\..*)?" for name, value in folders)
-        return cls(_group(operator), _sections(operator), others, re.compile(files))
+        return cls(_groups(operator, tasks), _sections(operator), others, re.compile(files))
 
     def sections(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names of sections that concern this sitemap, without their group.
@@ -308,7 +312,7 @@ class Names:
         for name in names:
             group, _, shard = name.partition("/")
             is_file = self.files.fullmatch(name) is not None
-            if group == self.group and not is_file:
+            if group in self.groups and not is_file:
                 mine.append(shard)
             elif group not in self.others or not shard or is_file:
                 mine.append(name)
@@ -330,7 +334,7 @@ class Names:
         A written name is stronger than one that a ``Section.each`` may give.
         """
         if group is not None:
-            return group == self.group
+            return group in self.groups
         others = self.others.values()
         if section in self.own or any(section in other for other in others):
             return section in self.own
@@ -341,15 +345,17 @@ class Names:
         group, slash, rest = name.rpartition("/")
         if not slash:
             return None, name
-        if group != self.group and group not in self.others:
-            groups = ", ".join(sorted({self.group, *self.others} - {""})) or "none"
+        if group not in (*self.groups, *self.others):
+            groups = ", ".join(sorted({*self.groups, *self.others} - {""})) or "none"
             raise RequestError(f"{name!r}: this DAG has no group {group!r}; its groups are: {groups}")
         return group, rest
 
 
-def _group(operator: SitemapOperator) -> str:
-    group = operator.task_group
-    return (group.group_id if group is not None else None) or ""
+def _groups(operator: SitemapOperator, tasks: Sequence[SitemapOperator]) -> list[str]:
+    """Return the ID of a sitemap's task group, and the prefix of its tasks' IDs, by which the pages know it, if only it has it."""
+    group, prefix = operator.task_group, operator.task_id.rpartition(".")[0]
+    is_alone = [task.task_id.rpartition(".")[0] for task in tasks].count(prefix) == 1
+    return [(group.group_id if group is not None else None) or "", *([prefix] if is_alone else [])]
 
 
 def _sections(operator: SitemapOperator) -> frozenset[str]:

@@ -167,6 +167,24 @@ def test_an_unknown_group_is_refused_with_those_there_are(params: dict[str, Any]
         shop.request(params)
 
 
+@pytest.mark.parametrize("group", ["", "shop"])
+def test_a_group_without_a_prefix_has_the_name_of_the_pages_and_its_own(group: str) -> None:
+    """The pages know a group by the prefix of its tasks' IDs."""
+    with DAG("mixed", schedule=None, max_active_runs=1) as dag:
+        for name in ("shop", "blog"):
+            sitemap = Sitemap(
+                LocalStore(name, base_url=f"https://{name}.example/"), [Section("pages", MemorySourceConfig([]))]
+            )
+            SitemapTaskGroup(name, sitemap, prefix_group_id=name == "blog")
+    shop, blog = (Names.of(dag.get_task(task_id)) for task_id in ("plan", "blog.plan"))  # type: ignore[arg-type]
+
+    for names, mine in ((shop, True), (blog, False)):
+        assert names.sections([f"{group}/pages"]) == ("pages",) * mine
+        assert names.permits([f"shrink:{group}/pages"]) == ("shrink:pages",) * mine
+        assert names.shards([f"{group}/pages-00001"]) == ("pages-00001",) * mine
+        assert names.sections(["blog/pages"]) == ("pages",) * (not mine)
+
+
 def test_a_task_over_many_sections_has_a_short_label() -> None:
     task = [Batch(number=n, section=f"section-{n}", actions=(0,), rows=1) for n in range(30)]
 
@@ -178,9 +196,9 @@ def test_a_task_over_many_sections_has_a_short_label() -> None:
 
 def test_a_written_section_of_another_group_is_none_of_a_column() -> None:
     names = Names(
-        "shop", frozenset({"products", "products-*", "products-own"}), {"more": frozenset({"products-extra"})}
+        ["shop"], frozenset({"products", "products-*", "products-own"}), {"more": frozenset({"products-extra"})}
     )
     chosen = ["products-extra", "products-de", "products-own", "products-", "unknown", "shop/products-extra"]
 
     assert names.sections(chosen) == ("products-de", "products-own", "products-", "unknown", "products-extra")
-    assert Names("more", names.others["more"], {"shop": names.own}).sections(chosen) == ("products-extra", "unknown")
+    assert Names(["more"], names.others["more"], {"shop": names.own}).sections(chosen) == ("products-extra", "unknown")
