@@ -38,10 +38,11 @@ export interface AnnouncementRow {
   }[];
 }
 /**
- * Announcements, newest first.
+ * Announcements, newest first, and the number of parts of mapped tasks that are left out.
  */
 export interface Announcements {
   rows: AnnouncementRow[];
+  left_out: number;
 }
 /**
  * Whether to archive an orphaned sitemap, or to show it again.

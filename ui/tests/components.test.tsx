@@ -857,7 +857,7 @@ describe("the search engines' side", () => {
     const row = { crawled: estimate, discovered: estimate, failed: 0, first_crawl_days: null, first_crawl_of: 0, indexed: null, inspected: 10, other_canonical: 0, reasons: { "URL is unknown to Bing": 6 }, recrawl_days: null, recrawl_of: 0, section: "a", urls: 100 };
     const status = { at: null, days: ["2026-11-01"], history: { a: [0.4] }, left_out: 0, properties: ["https://shop.example/"], sections: [row], stages: ["discovered", "crawled"] };
     const files = [{ feed: "Success", last_read: null, url: "https://shop.example/sitemap.xml", urls: 7 }];
-    const answers: [string, unknown][] = [["sitemap/funnel", funnel], ["sitemap/index-status", status], ["announcements", { rows: [announced({ files, service: "bing" })] }]];
+    const answers: [string, unknown][] = [["sitemap/funnel", funnel], ["sitemap/index-status", status], ["announcements", { left_out: 5, rows: [announced({ files, service: "bing" })] }]];
     vi.stubGlobal("fetch", vi.fn(async (url: string) => new Response(JSON.stringify(answers.find(([path]) => String(url).includes(path))?.[1]), { headers: { "Content-Type": "application/json" } })));
     show(<AnnouncementTable asset="s3://a" />);
     const [shown] = await screen.findAllByTestId("funnel-bing");
@@ -869,6 +869,7 @@ describe("the search engines' side", () => {
     expect([...table.querySelectorAll("td")].slice(1, 4).map((cell) => cell.textContent)).toEqual(["≈ 40 %30 % to 50 %", "≈ 40 %30 % to 50 %", "6 URL is unknown to Bing"]);
     expect(screen.queryByText("Indexed")).toBeNull();
     expect(screen.getByText(/sitemap.xml: Success, 7 URLs, last read never/u)).toBeTruthy();
+    expect(screen.getByText("5 further parts not shown.")).toBeTruthy();
     for (const [url] of vi.mocked(fetch).mock.calls) expect(String(url)).not.toContain("engine=google");
   });
 

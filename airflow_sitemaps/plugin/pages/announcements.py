@@ -65,9 +65,10 @@ class AnnouncementRow(StrictModel):
 
 
 class Announcements(StrictModel):
-    """Announcements, newest first."""
+    """Announcements, newest first, and the number of parts of mapped tasks that are left out."""
 
     rows: list[AnnouncementRow]
+    left_out: int = 0
 
 
 class CoverageRow(ForeignModel):
@@ -164,10 +165,11 @@ def announcements(session: Session, tasks: AssetTasks) -> Announcements:
     parts = defaultdict[tuple[str, str, str], list[TaskState]](list)
     for task in sorted(done, key=lambda task: task.state != "failed"):
         parts[task.key[:3]].append(task)
+    left_out = sum(max(0, len(members) - MAX_PARTS) for members in parts.values())
     done = [task for members in parts.values() for task in members[:MAX_PARTS]]
     pushed = dag_runs.pushed_by(session, done, (RETURNED, FAILED))
     rows = [_row(task, kinds[task.dag_id, task.task_id], pushed) for task in done]
-    return Announcements(rows=sorted(rows, key=lambda row: str(row.at or "~"), reverse=True))
+    return Announcements(rows=sorted(rows, key=lambda row: str(row.at or "~"), reverse=True), left_out=left_out)
 
 
 def _row(task: TaskState, kind: Any, pushed: Pushed) -> AnnouncementRow:

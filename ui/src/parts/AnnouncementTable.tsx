@@ -98,6 +98,7 @@ export const AnnouncementTable = ({ asset }: { asset: string }) => {
       {shown.length < data.rows.length && (
         <More onClick={() => setOpen(true)}>Show all {counted(data.rows.length, "announcement")}</More>
       )}
+      {data.left_out > 0 && <Note>{counted(data.left_out, "further part")} not shown.</Note>}
       {submitted && <CoverageTable asset={asset} stamp={stampOf(submitted)} />}
       {inspected && <IndexStatusTable asset={asset} engine="google" stamp={stampOf(inspected)} />}
       {bing && <IndexStatusTable asset={asset} engine="bing" stamp={stampOf(bing)} />}
