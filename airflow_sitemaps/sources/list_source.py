@@ -124,7 +124,7 @@ def _checked(pages: Sequence[object], where: str) -> tuple[Entry, ...]:
 
 def _entry(page: object, where: str) -> Entry:
     values = {"loc": page} if isinstance(page, str) else page
-    if not isinstance(values, dict):
+    if not isinstance(values, Mapping):
         raise SourceConfigurationError(f"{where}: {page!r} is neither a URL nor a mapping with 'loc'")
     if unknown := sorted(str(name) for name in set(values) - {"loc", *FIELDS}):
         raise SourceConfigurationError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -80,6 +81,11 @@ def test_a_file_beside_the_dag(name: str, text: str, tmp_path: Path) -> None:
 def test_a_wrong_list_is_refused_when_it_is_made(pages: Any, said: str) -> None:
     with pytest.raises(SourceConfigurationError, match=said):
         ListSource(pages)
+
+
+def test_a_page_may_be_any_mapping() -> None:
+    (entry,) = ListSource([MappingProxyType({"loc": "/", "priority": 0.5})]).entries
+    assert (entry.loc, entry.priority) == ("/", "0.5")
 
 
 def test_a_character_that_json_escapes_as_two_is_read_from_yaml(tmp_path: Path) -> None:
