@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from airflow_sitemaps import pipeline, report_text
 from airflow_sitemaps.cli import estimate as cost_estimate
-from airflow_sitemaps.cli.lookups import diff, find, indexnow_key, inventory, status, store_check
+from airflow_sitemaps.cli.lookups import connection_of, diff, find, indexnow_key, inventory, status, store_check
 from airflow_sitemaps.cli.output import Answer, bars
 from airflow_sitemaps.cli.targets import TargetError, load_target
 from airflow_sitemaps.errors import ConfigurationError, PartlyPublishedError, SitemapError
@@ -36,7 +36,6 @@ from airflow_sitemaps.report_text import LogProgress
 from airflow_sitemaps.shards.guards import Permit
 from airflow_sitemaps.shards.plan import Plan
 from airflow_sitemaps.sitemap import Sitemap
-from airflow_sitemaps.stores import default_connection
 from airflow_sitemaps.templates import rendered
 from airflow_sitemaps.verification import of_address, of_sitemap
 from airflow_sitemaps.verification import result as formats
@@ -135,10 +134,7 @@ def _verified(arguments: argparse.Namespace) -> Verification:
     is_ours = (".py:" in target and not is_address) or is_dag
     if not is_ours and not is_address and not exists:
         raise TargetError(f"{target!r}: no such folder or file in {Path.cwd()}")
-    if arguments.conn is not None and (not is_address or target.lower().startswith(("http://", "https://"))):
-        raise TargetError(
-            f"--conn {arguments.conn}: only an address in a store, such as s3://bucket/folder, is read by it. Omit --conn"
-        )
+    conn_id = connection_of("" if target.lower().startswith("https://") else target, arguments.conn)
     if target.lower().startswith("http://") and not arguments.allow_http:
         raise TargetError(
             f"{target!r}: verify requests only https. For a staging site pass --allow-http, and --allow-private as well "
@@ -147,10 +143,7 @@ def _verified(arguments: argparse.Namespace) -> Verification:
     rules = AccessRules(allow_http=arguments.allow_http, allow_private=arguments.allow_private)
     web = HttpClient(rules=rules)
     with _progress(arguments) as progress:
-        if is_ours:
-            what = of_sitemap(load_target(target).sitemap)
-        else:
-            what = of_address(target, conn_id=arguments.conn or default_connection(target), web=web)
+        what = of_sitemap(load_target(target).sitemap) if is_ours else of_address(target, conn_id=conn_id, web=web)
         options = replace(what.options, sample=arguments.sample, public=arguments.public)
         return what.verify(options, progress, web=web)
 

@@ -82,11 +82,12 @@ def inventory(arguments: argparse.Namespace) -> Answer:
     sitemap = load_target(arguments.target).sitemap
     if arguments.to == "":
         raise TargetError("--to '': give a folder or the address of a store's folder")
+    conn_id = connection_of(arguments.to or "", arguments.conn)
     if arguments.to is None:
         sections = count(list_inventory(sitemap))
         lines = [line for section in sections for line in _inventory_lines(section)]
         return Answer(document={"sections": [asdict(section) for section in sections]}, lines=lines)
-    area = open_area(arguments.to, arguments.conn or default_connection(arguments.to))
+    area = open_area(arguments.to, conn_id)
     store, place = sitemap.store.open(), area.url("").rstrip("/")
     if any(f"{place}/".startswith(own.url("").rstrip("/") + "/") for own in (store.public, store.state)):
         raise TargetError(
@@ -99,6 +100,15 @@ def inventory(arguments: argparse.Namespace) -> Answer:
         f"{arguments.to}: {done.written:,} written, {done.removed:,} removed"
     )
     return Answer(document=asdict(done), lines=[line])
+
+
+def connection_of(address: str, given: str | None) -> str | None:
+    """Return the Airflow connection that reads an address in a store: the given one, or the store's default."""
+    if given is not None and scheme_of(address) in (FOLDER, "http"):
+        raise TargetError(
+            f"--conn {given}: only an address in a store, such as s3://bucket/folder, is read by it. Omit --conn"
+        )
+    return given or default_connection(address)
 
 
 def _inventory_lines(section: SectionInventory) -> Iterator[str]:
@@ -242,8 +252,9 @@ def store_check(arguments: argparse.Namespace) -> Answer:
 @contextmanager
 def _area(address: str, conn_id: str | None) -> Iterator[ObjectStore]:
     """Open an area. In a folder, use a new one within it, because a local store keeps locks beside its files."""
+    conn_id = connection_of(address, conn_id)
     if scheme_of(address) != FOLDER:
-        yield open_area(address, conn_id or default_connection(address))
+        yield open_area(address, conn_id)
         return
     if not address:
         raise TargetError("ADDRESS '': give a folder or the address of a store")

@@ -551,11 +551,17 @@ def test_verify_of_nothing(target: str, shop: Shop) -> None:
     assert shop.shell("verify", target)[0] == (1 if "://" in target else 2)
 
 
-@pytest.mark.parametrize("target", ["TARGET", "SITE", "https://www.example.com/sitemap.xml"])
-def test_verify_takes_a_connection_only_for_a_store(target: str, shop: Shop) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("verify", "TARGET"), ("verify", "SITE"), ("verify", "https://www.example.com/sitemap.xml"), ("store-check", "SITE"),
+        ("inventory", "TARGET"), ("inventory", "TARGET", "--to", "SITE"),
+    ],
+)  # fmt: skip
+def test_a_connection_is_only_that_of_a_store(command: tuple[str, ...], shop: Shop) -> None:
     shop.json("build", shop.target)
-    target = {"TARGET": shop.target, "SITE": str(shop.site)}.get(target, target)
-    status, _, err = shop.shell("verify", target, "--conn", "mine")
+    places = {"TARGET": shop.target, "SITE": str(shop.site)}
+    status, _, err = shop.shell(*(places.get(part, part) for part in command), "--conn", "mine")
     assert (status, "--conn mine: only an address in a store" in err) == (2, True), err
 
 
