@@ -33,6 +33,8 @@ SECTIONS: Final = "sitemap_sections"
 """XCom key of the planning task: the sections that the run is to publish."""
 UNCHANGED: Final = "sitemap_unchanged"
 """XCom key of a publishing task that ``skip_unchanged`` skipped: the generation that is still current."""
+PART_OF: Final = "sitemap_part_of"
+"""XCom key of a part of a mapped task that works on what is published: the sitemap's asset."""
 VERIFIED: Final = "sitemap_verified"
 """XCom key of a verification task, whether it fails or not: what it read, and its findings."""
 

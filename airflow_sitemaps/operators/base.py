@@ -17,7 +17,7 @@ from airflow_sitemaps.airflow_compat import (
     AirflowTaskTimeout,
     OperatorPartial,
 )
-from airflow_sitemaps.operators import FAILED, REFUSED, failure_facts, refusal_facts
+from airflow_sitemaps.operators import FAILED, PART_OF, REFUSED, failure_facts, refusal_facts
 from airflow_sitemaps.sitemap import Sitemap
 
 if TYPE_CHECKING:
@@ -78,6 +78,12 @@ class SitemapOperator(BaseOperator):
         self.sitemap = sitemap
         if self.follows and sitemap is not None and sitemap.asset not in self.inlets:
             self.add_inlets([sitemap.asset])
+
+    def pre_execute(self, context: Any) -> None:
+        """Say which sitemap a part of a mapped task is about, for the pages."""
+        super().pre_execute(context)
+        if self.follows and self.sitemap is not None and context["ti"].map_index >= 0:
+            context["ti"].xcom_push(key=PART_OF, value={"sitemap": str(self.sitemap.asset.uri)})
 
     @classmethod
     def partial(cls, **kwargs: Any) -> Any:

@@ -203,7 +203,7 @@ def export_issues(sitemap: Sitemap) -> Response:
 @router.get("/sitemap/announcements")
 def one_announcements(sitemap: Sitemap, session: SessionDep) -> announcements.Announcements:
     """Return the announcements to search engines and other services, with their responses."""
-    return announcements.announcements(session, sitemap.tasks)
+    return announcements.announcements(session, sitemap.tasks, sitemap.asset.uri)
 
 
 @router.get("/dags/{dag_id}/sitemaps")

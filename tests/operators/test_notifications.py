@@ -19,6 +19,7 @@ from airflow_sitemaps import (
 )
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules, HttpClient
+from airflow_sitemaps.operators import PART_OF
 from airflow_sitemaps.search_engines.searchconsole import history
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import run, states, xcom
@@ -83,6 +84,19 @@ def test_indexnow_is_told_what_each_run_changed(
     )
     assert "generation 2: 1 URL sent in 1 request (1 added, 0 changed, 0 removed)" in caplog.text
     assert KEY not in caplog.text
+
+
+def test_a_part_of_a_task_mapped_over_sitemaps_says_whose_it_is(sitemap: Sitemap, tmp_path: Path) -> None:
+    """For the pages, also if it fails: nothing is published yet."""
+    other = Sitemap(LocalStore(tmp_path / "other", base_url="https://other.example/"), sitemap.sections)
+    with DAG("ping_each", schedule=None, default_args={"retries": 0}) as dag:
+        each = SitemapPingOperator.partial(task_id="each", url="https://a.example/{sitemap}")
+        each.expand(sitemap=[sitemap, other])
+        SitemapPingOperator(task_id="one", url="https://a.example/{sitemap}", sitemap=sitemap)
+    done = run(dag)
+    parts = [xcom(done, "each", PART_OF, index) for index in (0, 1)]
+    assert parts == [{"sitemap": str(one.asset.uri)} for one in (sitemap, other)]
+    assert xcom(done, "one", PART_OF) is None
 
 
 @pytest.mark.usefixtures("key")

@@ -15,7 +15,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from pendulum import FixedTimezone
 from sqlalchemy import event, insert, select
 
-from airflow_sitemaps.operators import VERIFIED
+from airflow_sitemaps.operators import PART_OF, VERIFIED
 from airflow_sitemaps.operators.announcements import (
     IndexNowOperator,
     SearchConsoleSubmitOperator,
@@ -303,6 +303,27 @@ def test_the_parts_of_a_mapped_announcement_have_their_own_outcomes(
         (0, "1 of 1 requests accepted."),
         (1, "0 of 1 requests accepted."),
     ]
+
+
+def test_an_announcement_mapped_over_sitemaps_has_a_part_for_each(
+    admin: Client, session: Session, tmp_path: Path
+) -> None:
+    sitemaps = [sitemap_at(tmp_path, name) for name in ("one", "two")]
+    with DAG("each", schedule=None, max_active_runs=1) as dag:
+        for number, sitemap in enumerate(sitemaps):
+            SitemapTaskGroup(f"group_{number}", sitemap)
+        SitemapPingOperator.partial(task_id="ping", url="https://a.example/{sitemap}").expand(sitemap=sitemaps)
+    sync(dag)
+    add_run(session, "each", Ran(1), NOW)
+    for index in (0, 1, 2):  # the last one failed before it could say whose part it is
+        add_task(session, "each", "run-1", "ping", "SitemapPingOperator", "failed", NOW, NOW, map_index=index)
+        if index < 2:
+            push(session, "each", "ping", index, PART_OF, {"sitemap": str(sitemaps[index].asset.uri)})
+    session.commit()
+
+    answers = [admin.get("api/sitemap/announcements", asset=str(each.asset.uri)).json() for each in sitemaps]
+
+    assert [[row["map_index"] for row in answer["rows"]] for answer in answers] == [[0, 2], [1, 2]]
 
 
 def test_a_wide_mapped_announcement_is_read_in_part(admin: Client, session: Session, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
 
-from airflow_sitemaps.operators import FAILED
+from airflow_sitemaps.operators import FAILED, PART_OF
 from airflow_sitemaps.plugin import dag_runs
 from airflow_sitemaps.plugin.dag_profiles import AssetTasks
 from airflow_sitemaps.plugin.dag_runs import RETURNED, Pushed, TaskState
@@ -153,8 +153,11 @@ class Funnel(StrictModel):
     left_out: int = 0
 
 
-def announcements(session: Session, tasks: AssetTasks) -> Announcements:
-    """Return announcements of the newest runs, and the last ones of tasks that ended in none of them, newest first."""
+def announcements(session: Session, tasks: AssetTasks, asset: str) -> Announcements:
+    """Return announcements of the newest runs, and the last ones of tasks that ended in none of them, newest first.
+
+    Of tasks that are mapped over sitemaps, they are the parts of this one.
+    """
     kinds = {(dag_id, task_id): kind for dag_id, task_id, kind in tasks.announce}
     runs = dag_runs.recent_runs(session, {dag_id for dag_id, _ in kinds}, MAX_RUNS)
     pairs = [(run.dag_id, run.run_id) for members in runs.values() for run in members]
@@ -167,7 +170,8 @@ def announcements(session: Session, tasks: AssetTasks) -> Announcements:
         parts[task.key[:3]].append(task)
     left_out = sum(max(0, len(members) - MAX_PARTS) for members in parts.values())
     done = [task for members in parts.values() for task in members[:MAX_PARTS]]
-    pushed = dag_runs.pushed_by(session, done, (RETURNED, FAILED))
+    pushed = dag_runs.pushed_by(session, done, (RETURNED, FAILED, PART_OF))
+    done = [t for t in done if mapping(pushed.get((*t.key, PART_OF))).get("sitemap", asset) == asset]
     rows = [_row(task, kinds[task.dag_id, task.task_id], pushed) for task in done]
     return Announcements(rows=sorted(rows, key=lambda row: str(row.at or "~"), reverse=True), left_out=left_out)
 
