@@ -21,9 +21,6 @@ from airflow_sitemaps.cli.output import Answer, bars
 from airflow_sitemaps.cli.targets import TargetError, load_target
 from airflow_sitemaps.errors import ConfigurationError, PartlyPublishedError, SitemapError
 from airflow_sitemaps.http import AccessRules, HttpClient
-from airflow_sitemaps.pipeline import build as build_sitemap
-from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.adoption import adopt as adopt_sitemap
 from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.report import Report
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, RunRequest, chosen, with_published_members
@@ -48,7 +45,7 @@ def build(arguments: argparse.Namespace) -> Answer:
     """Plan, write and publish."""
     with _progress(arguments) as progress:
         try:
-            report = build_sitemap(_rendered(arguments), progress=progress, **_run_settings(arguments))
+            report = pipeline.build(_rendered(arguments), progress=progress, **_run_settings(arguments))
         except PartlyPublishedError as error:
             report = cast("Report", error.report)
     return _reported(report)
@@ -58,7 +55,7 @@ def plan(arguments: argparse.Namespace) -> Answer:
     """Explain the actions of a build. A refusal by a guard is part of the explanation, with exit status 1."""
     request = RunRequest(**_run_settings(arguments), dry_run=True, check_rows=arguments.check)
     with _progress(arguments) as progress:
-        plan = stages.plan(_rendered(arguments), request, progress=progress).plan
+        plan = pipeline.plan(_rendered(arguments), request, progress=progress).plan
     lines = explain(plan)
     return Answer(document=_plan_document(plan, lines), lines=lines, well=not (plan.refusals or plan.failures))
 
@@ -71,7 +68,7 @@ def adopt(arguments: argparse.Namespace) -> Answer:
     except OSError as error:
         raise TargetError(f"--difference {file}: {error.strerror}") from None
     with output, _progress(arguments) as progress:
-        adoption = adopt_sitemap(_rendered(arguments), yes=arguments.yes, allow=_allowed(arguments), progress=progress)
+        adoption = pipeline.adopt(_rendered(arguments), yes=arguments.yes, allow=_allowed(arguments), progress=progress)
         try:
             if file.is_file():
                 output.truncate(0)

@@ -18,8 +18,6 @@ from airflow_sitemaps.cli.output import Answer
 from airflow_sitemaps.cli.targets import TargetError, load_target
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules
-from airflow_sitemaps.pipeline import find as find_url
-from airflow_sitemaps.pipeline import inventory as list_inventory
 from airflow_sitemaps.pipeline.changes import AGES, MOST, Changes, TooManyChangesError, ages, compare, kept_manifest
 from airflow_sitemaps.pipeline.find import UrlSearch, with_source
 from airflow_sitemaps.pipeline.inventory import PERIODS, SectionInventory, count, export
@@ -68,7 +66,7 @@ def find(arguments: argparse.Namespace) -> Answer:
     """Say whether the published sitemap lists a URL. Exit status 1 when it does not."""
     target = load_target(arguments.target)
     try:
-        search = find_url(target.sitemap, arguments.url)
+        search = pipeline.find(target.sitemap, arguments.url)
         if arguments.source:
             sitemap = rendered(target.sitemap, SYSTEM_CLOCK.now(), target.params_with(arguments.param))
             search = with_source(sitemap, search)
@@ -84,7 +82,7 @@ def inventory(arguments: argparse.Namespace) -> Answer:
         raise TargetError("--to '': give a folder or the address of a store's folder")
     conn_id = connection_of(arguments.to or "", arguments.conn)
     if arguments.to is None:
-        sections = count(list_inventory(sitemap))
+        sections = count(pipeline.inventory(sitemap))
         lines = [line for section in sections for line in _inventory_lines(section)]
         return Answer(document={"sections": [asdict(section) for section in sections]}, lines=lines)
     area = open_area(arguments.to, conn_id)
