@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.operators import FAILED, PART_OF
@@ -17,11 +16,9 @@ from airflow_sitemaps.plugin.dag_runs import RETURNED, Pushed, TaskState
 from airflow_sitemaps.plugin.pages.outcomes import why
 from airflow_sitemaps.plugin.readings import (
     Counts,
-    ForeignModel,
     Moment,
     StrictModel,
     Text,
-    Whole,
     attributes,
     counts,
     integer,
@@ -71,7 +68,7 @@ class Announcements(StrictModel):
     left_out: int = 0
 
 
-class CoverageRow(ForeignModel):
+class CoverageRow(StrictModel):
     """The newest state of one index in Search Console.
 
     ``section`` is empty for the index of all sections. ``discovered_history`` has one number for each submission, None
@@ -80,11 +77,11 @@ class CoverageRow(ForeignModel):
 
     url: Text
     section: Text
-    listed: Whole
-    pending: Annotated[bool, BeforeValidator(lambda value: value is True)]
-    errors: Whole
-    warnings: Whole
-    last_read: Annotated[str | None, BeforeValidator(lambda value: timestamp(value) or None)]
+    listed: int
+    pending: bool
+    errors: int
+    warnings: int
+    last_read: str | None
     discovered: Counts
     discovered_history: list[int | None]
 
@@ -274,27 +271,23 @@ _READERS: Final[Mapping[str, Callable[[Any], Response]]] = {
 
 
 def coverage_of(observations: Sequence[Observation]) -> Coverage:
-    """Return the newest state of each index of shards in Search Console, with the numbers of the earlier submissions.
-
-    Tasks write the observations, so every value is checked and limited in size.
-    """
+    """Return the newest state of each index of shards in Search Console, with the numbers of the earlier submissions."""
     if not observations:
         return Coverage()
     newest = observations[-1]
-    rows = [
-        row for row in newest.indexes if row.section
-    ] or newest.indexes  # the index of recent entries lists no shard
-    earlier = [{text(index.url): counts(index.discovered) for index in items(each.indexes)} for each in observations]
+    # The index of recent entries lists no shard.
+    rows = [row for row in newest.indexes if row.section] or newest.indexes
+    earlier = [{text(index.url): index.discovered for index in each.indexes} for each in observations]
     return Coverage(
         site=text(newest.site),
         at=[timestamp(each.at) or None for each in observations],
         indexes=[
             CoverageRow(
                 **attributes(index, "url", "section", "listed", "pending", "errors", "warnings", "discovered"),
-                last_read=index.last_downloaded,
+                last_read=timestamp(index.last_downloaded) or None,
                 discovered_history=[each[url].get("web", 0) if url in each else None for each in earlier],
             )
-            for index in items(rows)[:MAX_INDEXES]
+            for index in rows[:MAX_INDEXES]
             for url in [text(index.url)]
         ],
         left_out=max(0, len(rows) - MAX_INDEXES),
