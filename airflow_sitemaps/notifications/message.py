@@ -142,8 +142,10 @@ def of_error(name: str, error: BaseException | str | None, link: str = "") -> Si
 
 def of_failure_facts(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMessage:
     """Return the message of a failure or a refusal that a task stored in XCom, by the facts of ``airflow_sitemaps.operators``."""
-    if facts.get("stale"):
-        return of_stale_index(name, facts["stale"], str(facts.get("limit", "")), link)
+    if facts.get("stale"):  # index files, one line for each, that are too old as served over HTTP
+        action = "Check the last run of the sitemap's DAG and the cache in front of the store."
+        title = f"Sitemap stale: {name} is older than {facts.get('limit', '')} as served"
+        return _message("late", title, _first(facts["stale"], "index files"), action, link)
     if "refusals" in facts:
         return of_refusal(name, facts, link)
     if facts.get("sections"):
@@ -163,13 +165,6 @@ def of_deadline(name: str, deadline: str, link: str = "") -> SitemapMessage:
     lines = [f"The deadline was {deadline}"] if deadline else []
     action = "Check whether the run waits for its data, a pool or a worker."
     return _message("late", f"Sitemap late: {name} was not published in time", lines, action, link)
-
-
-def of_stale_index(name: str, ages: Sequence[str], limit: str, link: str = "") -> SitemapMessage:
-    """Return the message about index files that are too old as served over HTTP; ``ages`` has one line for each."""
-    action = "Check the last run of the sitemap's DAG and the cache in front of the store."
-    title = f"Sitemap stale: {name} is older than {limit} as served"
-    return _message("late", title, _first(ages, "index files"), action, link)
 
 
 def _message(result: str, title: str, lines: Sequence[str], action: str, link: str) -> SitemapMessage:
