@@ -35,11 +35,7 @@ class Target:
     params: Any = field(default_factory=dict)
 
     def params_with(self, given: Iterable[tuple[str, str]]) -> dict[str, Any]:
-        """Return the params with values of the command line. JSON is parsed; where the default is a text, only quotes.
-
-        Raises:
-            TargetError: The DAG has no such param, or the value does not fit it.
-        """
+        """Return the params with values of the command line. JSON is parsed; where the default is a text, only quotes."""
         if not self.params:
             return {name: _parsed(name, text, None) for name, text in given}
         from airflow_sitemaps.airflow_compat import AirflowException

@@ -87,9 +87,6 @@ class StateReader:
         """Return the ETag of a store's manifest and ``reader``'s value, from the manifest's bytes and address.
 
         If ``is_old`` says so of a cached value, the store is queried at once.
-
-        Raises:
-            StateUnavailableError: The manifest cannot be read, or not in time.
         """
         future = self.begin(store, "manifest", lambda: self._load(store, reader, is_old))
         kept: CachedManifest[T] = await self._arrived(store, "manifest", future)
@@ -211,10 +208,7 @@ class LiveSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
-    """What the store knows. ``action``: ``build``, or ``rollback to`` a generation. The oldest report is first.
-
-    ``fetched`` is what crawlers fetched.
-    """
+    """What the store knows. ``action``: ``build``, or ``rollback to`` a generation. The oldest report is first."""
 
     etag: str
     generation: int
@@ -234,11 +228,7 @@ def _live(section: SectionManifest) -> LiveSection:
 
 
 def read_state(area: ObjectStore, before: StoreState | None = None) -> StoreState:
-    """Return what a state area knows. What has not changed since ``before`` is not read again.
-
-    Raises:
-        StateUnavailableError: There is no manifest.
-    """
+    """Return what a state area knows. What has not changed since ``before`` is not read again."""
     info = area.head(MANIFEST)
     state = before if before is not None and info is not None and info.etag == before.etag else None
     if state is None:
