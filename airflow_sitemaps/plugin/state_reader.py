@@ -94,9 +94,7 @@ class StateReader:
 
     async def run(self, store: StoreFacts, form: str, job: Callable[[ObjectStore], T]) -> T:
         """Return the result of a job on the state area, uncached. Jobs with the same ``form`` share one run."""
-        return await self._arrived(
-            store, form, self.begin(store, form, lambda: _explained(store, lambda: job(self.opened(store))))
-        )
+        return await self._arrived(store, form, self.begin(store, form, lambda: job(self.opened(store))))
 
     async def _arrived(self, store: StoreFacts, form: str, future: Future[T]) -> T:
         try:
@@ -124,7 +122,7 @@ class StateReader:
                 return late
             if len(self._under_way) >= THREADS * 4:
                 raise StateUnavailableError("The API server is busy reading other stores; try again soon.")
-            future = self._under_way[name] = self._threads.submit(attempt)
+            future = self._under_way[name] = self._threads.submit(_explained, store, attempt)
         # Outside the lock: a future that is already done runs its callback in this thread, and the callback locks.
         future.add_done_callback(lambda done: self._ended((store, form), done))
         return future
@@ -140,25 +138,21 @@ class StateReader:
         self, store: StoreFacts, reader: Callable[[bytes, str], T], is_old: Callable[[T], bool]
     ) -> CachedManifest[T]:
         kept: CachedManifest[T] | None = self._kept.get([store]).get(store)
-        if kept is not None and time.monotonic() - kept.checked_at < FRESH_S and not is_old(kept.value):
+        now = time.monotonic()
+        if kept is not None and now - kept.checked_at < FRESH_S and not is_old(kept.value):
             return kept
-        fresh = _explained(store, lambda: self._fresh(store, reader, kept))
+        objects = self.opened(store)
+        info = objects.head(MANIFEST) if kept is not None else None
+        if kept is not None and info is not None and info.etag == kept.etag:
+            fresh = replace(kept, checked_at=now)
+        else:
+            content = objects.get(MANIFEST)
+            if content is None:
+                raise StateUnavailableError(f"{_address(store)} does not exist: it was removed, or never written.")
+            value = reader(content.body, _address(store))
+            fresh = CachedManifest(etag=content.info.etag, value=value, checked_at=now)
         self._kept.add({store: fresh})
         return fresh
-
-    def _fresh(
-        self, store: StoreFacts, reader: Callable[[bytes, str], T], kept: CachedManifest[T] | None
-    ) -> CachedManifest[T]:
-        objects = self.opened(store)
-        now = time.monotonic()
-        if kept is not None:
-            info = objects.head(MANIFEST)
-            if info is not None and info.etag == kept.etag:
-                return CachedManifest(etag=kept.etag, value=kept.value, checked_at=now)
-        content = objects.get(MANIFEST)
-        if content is None:
-            raise StateUnavailableError(f"{_address(store)} does not exist: it was removed, or never written.")
-        return CachedManifest(etag=content.info.etag, value=reader(content.body, _address(store)), checked_at=now)
 
 
 def open_state(store: StoreFacts) -> ObjectStore:
