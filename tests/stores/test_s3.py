@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
-from airflow_sitemaps.errors import ConfigurationError, StoreError
+from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
 from airflow_sitemaps.ports import Create, Overwrite, PutOutcomeError, Update
 from airflow_sitemaps.stores.bucket import redacted
 from airflow_sitemaps.stores.s3 import S3Store, open_area
@@ -443,6 +443,15 @@ def test_a_connection_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPat
     ) as caught:
         config(conn_id="s3_broken").open()
     assert secret not in str(caught.value)
+
+
+def test_a_misspelled_connection_is_not_replaced_by_the_identity_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key-of-the-machine")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another-secret")
+    with pytest.raises(CredentialsError, match="connection 'minoi' is not defined in Airflow"):
+        config(conn_id="minoi").open()
 
 
 def test_nothing_secret_is_logged(moto: S3Server, s3_store: S3Store, caplog: pytest.LogCaptureFixture) -> None:
