@@ -60,7 +60,7 @@ class MemorySourceConfig(EntryColumns, SourceConfig):
 
     def identity(self) -> Mapping[str, object]:
         """Return the settings that the shards depend on, without the rows."""
-        parts = {name: getattr(self, name) for name in FIELDS}
+        parts = {name: getattr(self, name) for name in (*FIELDS, "timezone")}
         parts = {name: part for name, part in parts.items() if name not in FEED_FIELDS or part is not None}
         if self.observed:
             parts["lastmod"] = str(self.lastmod)

@@ -9,7 +9,7 @@ from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources import memory_source
-from airflow_sitemaps.testing import MemorySourceConfig
+from airflow_sitemaps.testing import MemorySourceConfig, crawl
 from tests.support.environment import BASE, row
 from tests.support.simulated_source import SimulatedSourceConfig
 
@@ -37,3 +37,12 @@ def test_a_key_of_another_type_is_refused_by_name(key: object) -> None:
     sitemap = Sitemap(MemoryStore(base_url=BASE), [Section("pages", MemorySourceConfig([row(key)]))])
     with pytest.raises(SourceConfigurationError, match=rf"{type(key).__name__}; give integers or texts"):
         build(sitemap)
+
+
+def test_another_time_zone_writes_the_dates_again() -> None:
+    rows = [{"id": 1, "loc": f"{BASE}p/1", "lastmod": "2026-01-02T03:04:05"}]
+    store = MemoryStore(base_url=BASE)
+    for zone, written in (("UTC", "2026-01-02T03:04:05Z"), ("Europe/Berlin", "2026-01-02T02:04:05Z")):
+        build(Sitemap(store, [Section("pages", MemorySourceConfig(rows, lastmod="lastmod", timezone=zone))]))
+        ((entry,),) = crawl(store.open()).entries().values()
+        assert entry[0] == written
