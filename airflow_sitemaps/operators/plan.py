@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_sitemaps.pipeline.request import RunRequest
-    from airflow_sitemaps.pipeline.stages import Planned
     from airflow_sitemaps.shards.plan import Batch, Plan
     from airflow_sitemaps.sitemap import Sitemap
 
@@ -143,7 +142,7 @@ class SitemapPlanOperator(SitemapOperator):
                 context["ti"].xcom_push(key=SECTIONS, value=[*sections, *new][:MAX_NAMES])
         most = configuration().getint("core", "max_map_length", fallback=MAX_BATCHES)
         tasks = make_tasks(planned.plan.batches, request.batch_rows, min(most, MAX_BATCHES))
-        _log_plan(context, planned, tasks)
+        _log_plan(context, planned.plan, planned.key, tasks)
         return references(tasks, planned.key) if planned.key else []
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
@@ -209,21 +208,21 @@ def sql_of(sitemap: Sitemap) -> dict[str, str]:
     return {name: text() for name, text in texts.items() if text is not None}
 
 
-def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch]]) -> None:
+def _log_plan(context: Context, plan: Plan, key: str | None, tasks: Sequence[Sequence[Batch]]) -> None:
     """Write the plan to the log, and its address and numbers to XCom. A dry run fails if a build would fail."""
     from airflow_sitemaps.pipeline.plan.dry_run import explain
 
-    lines = explain(planned.plan)
-    if planned.plan.batches:
+    lines = explain(plan)
+    if plan.batches:
         lines = [*lines, f"{counted(len(tasks), 'mapped task')} to write them"]
     log_lines(lines)
     ti = context["ti"]
-    facts = operators.plan_facts(planned.plan, planned.key, lines, tasks)
-    reasons = _reasons_against(context, planned.plan) if planned.key is None else []
+    facts = operators.plan_facts(plan, key, lines, tasks)
+    reasons = _reasons_against(context, plan) if key is None else []
     ti.xcom_push(key=PLAN_FACTS, value=facts)  # last: a page that finds the plan reads no more
     if reasons:
         raise AirflowFailException(f"This dry run changed nothing. {' '.join(reasons)}")
-    ti.xcom_push(key=PLAN_KEY, value=planned.key or "")
+    ti.xcom_push(key=PLAN_KEY, value=key or "")
 
 
 def _reasons_against(context: Context, plan: Plan) -> list[str]:
