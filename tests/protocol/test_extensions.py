@@ -20,7 +20,7 @@ from airflow_sitemaps.protocol.extensions import (
     media,
     read_extension,
 )
-from airflow_sitemaps.protocol.extensions.fields import Addresses, FieldProblems, FieldReader
+from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader
 from airflow_sitemaps.protocol.loc import is_clean, normalise
 from airflow_sitemaps.protocol.markup import FORBIDDEN, attribute, escape
 from airflow_sitemaps.protocol.rules import Tally
@@ -193,11 +193,11 @@ def test_what_was_written_is_read_back_and_written_alike(value: Any) -> None:
 def test_the_quick_path_of_images_gives_what_the_long_one_gives(found: list[Any]) -> None:
     quick = media.quick_images(found)
     if quick is not None:
-        notes, addresses = FieldProblems(), Addresses(cases.row_context("https://example.com/"))
+        notes = FieldProblems(cases.row_context("https://example.com/"))
         values = [one if isinstance(one, dict) else {"loc": one} for one in found]
-        assert media.render_images([FieldReader("image", one, notes, addresses) for one in values], notes) == quick
+        assert media.render_images([FieldReader("image", one, notes) for one in values], notes) == quick
         assert not notes.faults
-        assert not addresses.fixed
+        assert not notes.fixed
 
 
 LANGUAGES = st.sampled_from(
@@ -209,10 +209,10 @@ LANGUAGES = st.sampled_from(
 def test_the_quick_path_of_alternates_gives_what_the_long_one_gives(found: list[dict[str, str]]) -> None:
     quick = languages.quick_alternates(found)
     if quick is not None:
-        notes, addresses = FieldProblems(), Addresses(cases.row_context("https://example.com/"))
-        assert languages.render_alternates([FieldReader("alternate", one, notes, addresses) for one in found]) == quick
+        notes = FieldProblems(cases.row_context("https://example.com/"))
+        assert languages.render_alternates([FieldReader("alternate", one, notes) for one in found]) == quick
         assert not notes.faults
-        assert not addresses.fixed
+        assert not notes.fixed
 
 
 @given(st.from_regex(r"https?://[a-z0-9.-]{1,20}(:[0-9]{1,5})?/[!-~]{0,20}", fullmatch=True))

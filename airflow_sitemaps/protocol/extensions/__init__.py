@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airflow_sitemaps.protocol import RowContext
 from airflow_sitemaps.protocol.extensions import fields, languages
-from airflow_sitemaps.protocol.extensions.fields import Addresses, FieldProblems, FieldReader, JsonFault
+from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader, JsonFault
 from airflow_sitemaps.protocol.extensions.media import MAX_TITLE, quick_images, render_images, render_video
 from airflow_sitemaps.protocol.markup import NAMESPACES
 from airflow_sitemaps.protocol.rules import Tally, Verdict, sample_text
@@ -50,9 +50,9 @@ def fragment(
     except JsonFault as fault:
         settle("extension-json", [f"{kind}: {fault}: {record_json[:80]!r}"])
         return ""
-    notes, addresses = FieldProblems(), Addresses(context)
-    xml = _render(kind, listed, notes, addresses, where)
-    for rule in dict.fromkeys(addresses.fixed):
+    notes = FieldProblems(context)
+    xml = _render(kind, listed, notes, where)
+    for rule in dict.fromkeys(notes.fixed):
         settle(rule, [f"{kind}: a URL is fixed"])
     if notes.faults:
         settle(RULE_OF[kind], notes.faults)
@@ -65,9 +65,9 @@ def faults(kind: str, given: list[dict[str, Any]], *, context: RowContext, page:
     """Return the faults of a published page's records, and the ``loc-…`` rules broken in ways that a build repairs."""
     if kind in _QUICK and _QUICK[kind](given):
         return [], []
-    notes, addresses = FieldProblems(), Addresses(context)
-    _render(kind, given, notes, addresses, page)
-    return notes.faults, list(dict.fromkeys(addresses.fixed))
+    notes = FieldProblems(context)
+    _render(kind, given, notes, page)
+    return notes.faults, list(dict.fromkeys(notes.fixed))
 
 
 def _members(value: dict[str, Any], context: RowContext, settle: Callable[[str, list[str]], None]) -> list[Any]:
@@ -88,21 +88,19 @@ def _members(value: dict[str, Any], context: RowContext, settle: Callable[[str, 
     return left if len({href for href in hrefs if href not in dropped}) > 1 else []
 
 
-def _render(kind: str, given: list[Any], notes: FieldProblems, addresses: Addresses, page: str) -> str:
-    rulebook = addresses.context.rulebook
-    write_ignored = rulebook["ignored-field"] is Verdict.KEEP
+def _render(kind: str, given: list[Any], notes: FieldProblems, page: str) -> str:
     records: list[FieldReader] = []
     for number, values in enumerate(given, 1):
         name = RULE_OF[kind] if len(given) == 1 else f"{RULE_OF[kind]} {number}"
         record = {"loc": values} if isinstance(values, str) and kind == "images" else values
         if isinstance(record, dict):
-            records.append(FieldReader(name, record, notes, addresses, write_ignored))
+            records.append(FieldReader(name, record, notes))
         else:
             notes.faults.append(f"{name} left out: it is {fields.shown(values)}, not an object")
     if kind == "images":
         return render_images(records, notes)
     if kind == "videos":
-        max_title = None if rulebook["video-title"] is Verdict.KEEP else MAX_TITLE
+        max_title = None if notes.context.rulebook["video-title"] is Verdict.KEEP else MAX_TITLE
         return "".join(render_video(record, page, max_title) for record in records)
     return languages.render_articles(records, notes) if kind == "news" else languages.render_alternates(records)
 

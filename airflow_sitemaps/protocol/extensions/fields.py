@@ -94,10 +94,15 @@ def _pruned(value: Any, levels: int) -> Any:
 
 
 @dataclass(slots=True)
-class Addresses:
-    """The URLs and dates of one row's column. ``fixed`` lists the ``loc-…`` rules under which a URL was repaired."""
+class FieldProblems:
+    """The problems of one row's column: faults that name the field, and fields that search engines ignore. Mutable.
+
+    ``fixed`` lists the ``loc-…`` rules under which a URL was repaired.
+    """
 
     context: RowContext
+    faults: list[str] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
     fixed: list[str] = field(default_factory=list)
 
     def normalise(self, raw: str, *, is_page: bool = False) -> tuple[str | None, str | None]:
@@ -120,23 +125,10 @@ class Addresses:
         bare = raw.strip(WHITE)
         return (bare if reading.loc == bare + "/" and not is_page else reading.loc), None
 
-    def date(self, raw: str) -> str | None:
-        """Return the date or date-time to write, or None if it is not valid. Without a zone, the section's zone applies."""
-        read = lastmod.parse_or_none(raw, self.context.timezone)
-        return None if read is None else lastmod.render(read)
-
 
 _YES_NO: Final = re.compile(r"(?:yes|no|Yes|No|YES|NO)")
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?")
 _SHOWN_FIELDS: Final = 10
-
-
-@dataclass(slots=True)
-class FieldProblems:
-    """The problems of one row's column: faults that name the field, and fields that search engines ignore. Mutable."""
-
-    faults: list[str] = field(default_factory=list)
-    ignored: list[str] = field(default_factory=list)
 
 
 class Unusable(Exception):  # noqa: N818 - not an error: the part is left out, and its notes say why
@@ -148,14 +140,12 @@ class FieldReader:
     """Reads the fields of one JSON object. Messages call it by its name (``image``, ``video 2``).
 
     A getter returns escaped XML text, or None if a field is absent or faulty. An empty string, list or null counts as
-    absent. Fields that search engines ignore are written if ``write_ignored`` is set.
+    absent.
     """
 
     name: str
     values: dict[str, Any]
     notes: FieldProblems
-    addresses: Addresses
-    write_ignored: bool = True
     _read: set[str] = field(default_factory=set, init=False)
 
     def raw(self, name: str) -> Any:
@@ -174,7 +164,7 @@ class FieldReader:
             return False
         if label not in self.notes.ignored:
             self.notes.ignored.append(label)
-        return self.write_ignored
+        return self.notes.context.rulebook["ignored-field"] is Verdict.KEEP
 
     def plain(self, name: str, *, limit: int | None = None) -> str | None:
         """Return unescaped text of at most ``limit`` characters. Numbers count as text."""
@@ -204,20 +194,21 @@ class FieldReader:
         value = self._string(name, "a URL")
         if value is None:
             return None
-        address, fault = self.addresses.normalise(value, is_page=is_page)
+        address, fault = self.notes.normalise(value, is_page=is_page)
         if fault:
             self.fault(name, f"{fault}: {shown(value)}")
         return address
 
     def date(self, name: str) -> str | None:
-        """Return a W3C date, or a date-time with a zone."""
+        """Return a W3C date, or a date-time with a zone. Without one, the section's zone applies."""
         value = self._string(name, "a date")
         if value is None:
             return None
-        written = self.addresses.date(value)
-        if written is None:
+        read = lastmod.parse_or_none(value, self.notes.context.timezone)
+        if read is None:
             self.fault(name, f"is {shown(value)}, not a date or a date-time with a zone")
-        return written
+            return None
+        return lastmod.render(read)
 
     def yes_no(self, name: str) -> str | None:
         """Return ``yes`` or ``no``, from a boolean or from one of the XSD's six spellings."""
