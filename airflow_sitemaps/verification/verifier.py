@@ -58,7 +58,8 @@ def verify(
     run = _VerificationRun(fetcher, options, now or datetime.now(timezone.utc), manifest_files(manifest))
     run.read_all(requested, progress)
     urls = sorted(run.sampled)
-    judge = PageJudge(fetcher=pages or fetcher, robots=run.robots_for(pages), product=options.crawler)
+    pages = pages or fetcher
+    judge = PageJudge(fetcher=pages, robots=RobotsCache(pages), product=options.crawler)
     for url in urls:
         for check, message in judge.judge(url).faults:
             run.findings_of(url).note(check, message)
@@ -90,12 +91,6 @@ class _VerificationRun:
     def findings_of(self, where: str) -> Findings:
         """Return the findings of an address. Faults are added to them."""
         return self._findings.setdefault(where, Findings())
-
-    def robots_for(self, pages: Fetcher | None) -> RobotsCache:
-        """Return the robots.txt files of the sampled pages' hosts."""
-        if pages is not None or self._robots is None:
-            return RobotsCache(pages or self.fetcher)
-        return self._robots
 
     def read_all(self, addresses: Sequence[str], progress: Progress) -> None:
         """Read every address and the files that the indexes list; then run the checks that span files."""
@@ -250,7 +245,7 @@ class _VerificationRun:
             self.findings_of(self.files[files[-1]]).note("loc-duplicate", message)
         of_site: dict[str, list[str]] = {}
         for index in filter(_is_http, self.indexes):
-            of_site.setdefault(_host(index), []).append(index)
+            of_site.setdefault(urlsplit(index).netloc, []).append(index)
         for site, indexes in of_site.items():
             if len(indexes) > MAX_INDEXES:
                 message = f"{site} has {len(indexes):,} index files (limit {MAX_INDEXES})"
@@ -303,13 +298,6 @@ def _decoded(address: str, response: Fetched, findings: Findings) -> bytes:
 
 def _is_http(address: str) -> bool:
     return address.lower().startswith(("http://", "https://"))
-
-
-def _host(address: str) -> str:
-    try:
-        return urlsplit(address).netloc
-    except ValueError:
-        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
