@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -103,12 +102,11 @@ def _python(scalar: pa.Scalar) -> Any:
 
 def value_view(values: pa.StringArray) -> memoryview:
     """Return all values of a string array, one after another, without a copy."""
-    _, offsets, data = values.buffers()
-    if data is None or offsets is None or not len(values):
+    data = values.buffers()[2]
+    if data is None or not len(values):
         return memoryview(b"")
-    (start,) = struct.unpack_from("<i", offsets, 4 * values.offset)
-    (end,) = struct.unpack_from("<i", offsets, 4 * (values.offset + len(values)))
-    return memoryview(data)[start:end]
+    offsets = offsets_of(values).cast("i")
+    return memoryview(data)[offsets[0] : offsets[-1]]
 
 
 def offsets_of(values: pa.StringArray) -> memoryview:
