@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 PARAMETER: Final = re.compile(r"(?!sitemap_)[A-Za-z_]\w*", re.ASCII)
 TEXTS: Final = ("table", "query", "where", "loc", "materialize", "group", "language", "timezone", *FIELDS)
+TEMPLATES: Final = ("query", "where", "loc")
+"""Texts that may have braces: templates of Jinja, and that of the URL."""
 
 Reader = Literal["auto", "cursor"]
 LastmodUnit = Literal["s", "ms", "us"]
@@ -106,67 +109,86 @@ class SourceSettings(EntryColumns):
             )
         if (self.table is None) == (self.query is None):
             raise SourceConfigurationError(f"SqlSource({self.conn_id!r}): give one of table= and query=")
-        for name in TEXTS:
-            if not (name == "lastmod" and self.observed) and not user_texts.is_absent_or_text(getattr(self, name)):
-                raise self._refusal(name, "give a text that is not empty, or omit it")
-        for name in ("conn_id", "key", "page", "session", *TEXTS):
-            if name not in ("query", "where", "loc") and user_texts.TEMPLATE.search(str(getattr(self, name) or "")):
-                raise self._refusal(name, "only query=, where= and parameters= are templates")
+        faults = chain(self._faults_of_texts(), self._faults_of_columns(), self._faults_of_reading())
+        for name, is_wrong, advice in faults:
+            if is_wrong:
+                raise self._refusal(name, advice)
         for table in (self.table, self.materialize):
             if table is not None:
                 user_texts.name_parts(table)
-        for name in ("page", "session"):
-            if not isinstance(getattr(self, name), Collection):
-                raise self._refusal(name, "give a list of texts")
-        self._check_loc()
-        self._check_key()
-        self._check_group()
-        self._check_page()
         self._check_parameters()
-        self._check_choices()
-        self._check_ceiling()
-        self._check_as_of()
         self._check_change_log()
 
-    def _check_loc(self) -> None:
-        if self.loc is None:
-            raise self._refusal("loc", "give a column, or a template like '/p/{slug}'")
-        if "{" not in self.loc and "}" not in self.loc:
-            return
-        try:
-            columns = Template.parse(self.loc).columns
-        except ConfigurationError as error:
-            raise self._refusal("loc", str(error)) from None
-        if not columns:
-            raise self._refusal("loc", "the template names no column; write at least one in braces, like '/p/{slug}'")
+    # Each yields arguments, whether they are wrong, and what to give instead. A check relies on those before it.
 
-    def _check_key(self) -> None:
-        if self.key is None and not self.key_columns:
-            raise SourceConfigurationError(
-                f"{self._argument('loc')} is a template over several columns: give key=, one or more columns that order the rows"
+    def _faults_of_texts(self) -> Iterator[tuple[str, bool, str]]:
+        for name in TEXTS:
+            is_text = (name == "lastmod" and self.observed) or user_texts.is_absent_or_text(getattr(self, name))
+            yield name, not is_text, "give a text that is not empty, or omit it"
+        for name in ("conn_id", "key", "page", "session", *TEXTS):
+            template = name not in TEMPLATES and user_texts.TEMPLATE.search(str(getattr(self, name) or ""))
+            yield name, bool(template), "only query=, where= and parameters= are templates"
+        for name in ("page", "session"):
+            yield name, not isinstance(getattr(self, name), Collection), "give a list of texts"
+        yield "loc", self.loc is None, "give a column, or a template like '/p/{slug}'"
+        if "{" in self.loc or "}" in self.loc:
+            try:
+                columns = Template.parse(self.loc).columns
+            except ConfigurationError as error:
+                raise self._refusal("loc", str(error)) from None
+            yield "loc", not columns, "the template names no column; write at least one in braces, like '/p/{slug}'"
+
+    def _faults_of_columns(self) -> Iterator[tuple[str, bool, str]]:
+        several = "this is a template over several columns: give key=, one or more columns that order the rows"
+        yield "loc", self.key is None and not self.key_columns, several
+        is_key = self.key is None or user_texts.are_columns(self.key)
+        yield "key", not is_key, "give one column, or several different ones"
+        together = (
+            "give group= and language= together: the column that versions of one page share, and the column of each "
+            "version's language"
+        )
+        yield "group", (self.group is None) != (self.language is None), together
+        is_double = self.group is not None and self.alternates is not None
+        yield "alternates", is_double, "give either alternates=, or group= and language="
+        if self.page:
+            is_list = not isinstance(self.page, str) and user_texts.are_columns(self.page)
+            yield "page", not is_list, "give a list of one or more different columns"
+            yield "page", bool(self.observed), "Observed(…) names the columns that make the page. Omit page="
+            compared = "give lastmod= too, the column of dates that is compared with these"
+            yield "page", self.lastmod is None, compared
+            yield (
+                "page",
+                self.lastmod in self.page,
+                "leave out the column of lastmod=, which is compared with the others",
             )
-        if self.key is not None and not user_texts.are_columns(self.key):
-            raise self._refusal("key", "give one column, or several different ones")
+        if self.lastmod_unit is not None:
+            yield "lastmod_unit", self.lastmod_unit not in get_args(LastmodUnit), "give 's', 'ms' or 'us'"
+            dated = "give lastmod= too, a column or Observed(…, initial=…)"
+            yield "lastmod_unit", "lastmod" not in self.field_columns, dated
 
-    def _check_group(self) -> None:
-        if (self.group is None) != (self.language is None):
-            raise SourceConfigurationError(
-                f"SqlSource({self.conn_id!r}): give group= and language= together: the column that versions of one "
-                "page share, and the column of each version's language"
+    def _faults_of_reading(self) -> Iterator[tuple[str, bool, str]]:
+        yield "timezone", not user_texts.is_zone(self.timezone), "give an IANA name, like 'Europe/Berlin'"
+        yield "reader", self.reader not in get_args(Reader), "give 'auto' or 'cursor'"
+        are_texts = not isinstance(self.session, str) and all(
+            isinstance(sql, str) and sql.strip() for sql in self.session
+        )
+        yield "session", not are_texts, "give a list of statements, like [\"SET statement_timeout = '10min'\"]"
+        ceiling = self.max_scan_bytes
+        if ceiling is not None:
+            is_number = isinstance(ceiling, int) and not isinstance(ceiling, bool) and ceiling > 0
+            yield "max_scan_bytes", not is_number, "give a whole number of bytes above 0"
+            unknown = (
+                "cannot be combined with materialize=, because the query is stored before its survey can be estimated. Limit "
+                "the query in session=, for example with a time-out"
             )
-        if self.group is not None and self.alternates is not None:
-            raise self._refusal("alternates", "give either alternates=, or group= and language=")
-
-    def _check_page(self) -> None:
-        faults = {
-            "give a list of one or more different columns": isinstance(self.page, str)
-            or not user_texts.are_columns(self.page),
-            "Observed(…) names the columns that make the page. Omit page=": bool(self.observed),
-            "give lastmod= too, the column of dates that is compared with these": self.lastmod is None,
-            "leave out the column of lastmod=, which is compared with the others": self.lastmod in list(self.page),
-        }
-        if self.page and (advice := next((text for text, is_wrong in faults.items() if is_wrong), "")):
-            raise self._refusal("page", advice)
+            yield "max_scan_bytes", self.materialize is not None, unknown
+        if self.as_of is not None:
+            yield "as_of", self.as_of != "plan", "give 'plan', or omit it"
+            timeless = (
+                "it needs table=, because a query cannot be read as of a time. For a query, give materialize= instead: all "
+                "tasks of the run then read the same rows"
+            )
+            yield "as_of", self.table is None or self.materialize is not None, timeless
 
     def _check_parameters(self) -> None:
         if self.parameters is not None and not isinstance(self.parameters, Mapping):
@@ -177,44 +199,6 @@ class SourceSettings(EntryColumns):
                     f"SqlSource({self.conn_id!r}, parameters=): {name!r} cannot be a parameter's name; give letters, "
                     "digits and underscores, and do not begin with 'sitemap_'"
                 )
-
-    def _check_choices(self) -> None:
-        if self.reader not in get_args(Reader):
-            raise self._refusal("reader", "give 'auto' or 'cursor'")
-        if isinstance(self.session, str) or any(not isinstance(sql, str) or not sql.strip() for sql in self.session):
-            raise self._refusal("session", "give a list of statements, like [\"SET statement_timeout = '10min'\"]")
-        if self.lastmod_unit is not None:
-            if self.lastmod_unit not in get_args(LastmodUnit):
-                raise self._refusal("lastmod_unit", "give 's', 'ms' or 'us'")
-            if "lastmod" not in self.field_columns:
-                raise self._refusal("lastmod_unit", "give lastmod= too, a column or Observed(…, initial=…)")
-        if not user_texts.is_zone(self.timezone):
-            raise self._refusal("timezone", "give an IANA name, like 'Europe/Berlin'")
-
-    def _check_ceiling(self) -> None:
-        ceiling = self.max_scan_bytes
-        if ceiling is None:
-            return
-        if isinstance(ceiling, bool) or not isinstance(ceiling, int) or ceiling < 1:
-            raise self._refusal("max_scan_bytes", "give a whole number of bytes above 0")
-        if self.materialize is not None:
-            raise self._refusal(
-                "max_scan_bytes",
-                "cannot be combined with materialize=, because the query is stored before its survey can be estimated. Limit "
-                "the query in session=, for example with a time-out",
-            )
-
-    def _check_as_of(self) -> None:
-        if self.as_of is None:
-            return
-        if self.as_of != "plan":
-            raise self._refusal("as_of", "give 'plan', or omit it")
-        if self.table is None or self.materialize is not None:
-            raise self._refusal(
-                "as_of",
-                "it needs table=, because a query cannot be read as of a time. For a query, give materialize= instead: all "
-                "tasks of the run then read the same rows",
-            )
 
     def _check_change_log(self) -> None:
         if self.change_log is None:
