@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from math import isfinite
@@ -63,48 +63,34 @@ class ChangeLog:
         """Check the arguments."""
         if (self.table is None) == (self.query is None):
             raise SourceConfigurationError("ChangeLog: give one of table= and query=")
-        for name in TEXTS:
-            value = getattr(self, name)
-            if not is_absent_or_text(value) or (name in ("table", "position") and TEMPLATE.search(value or "")):
-                raise SourceConfigurationError(
-                    f"ChangeLog({name}={value!r}): give a text that is not empty, or omit it; table= and position= are no templates"
-                )
+        for name, is_wrong, advice in self._faults():
+            if is_wrong:
+                raise SourceConfigurationError(f"ChangeLog({name}={getattr(self, name)!r}): {advice}")
         if self.table is not None:
             name_parts(self.table)
-        self._check_position()
-        if self.key is not None and not are_columns(self.key):
-            raise SourceConfigurationError(f"ChangeLog(key={self.key!r}): give one column, or several different ones")
-        self._check_overlap()
-        if not isinstance(self.full_every, timedelta) or not timedelta(0) < self.full_every <= LONGEST:
-            raise SourceConfigurationError(
-                f"ChangeLog(full_every={self.full_every!r}): give a positive timedelta of at most {LONGEST.days:,} days"
-            )
 
-    def _check_position(self) -> None:
-        if self.asks_since and self.newest is None:
-            raise SourceConfigurationError(
-                "ChangeLog(query=): the query uses :since, which has no value in the first run; give newest=, a query for the "
-                "current position"
-            )
-        if self.position is None and not self.asks_since:
-            raise SourceConfigurationError(
-                "ChangeLog: give position=, the column by which changes are newer than the last run's, or use :since in query="
-            )
-        if self.oldest is not None and self.newest is None:
-            raise SourceConfigurationError("ChangeLog(oldest=): give newest= too")
-
-    def _check_overlap(self) -> None:
+    def _faults(self) -> Iterator[tuple[str, bool, str]]:
+        """Yield arguments, whether they are wrong, and what to give instead. A check relies on those before it."""
+        for name in TEXTS:
+            value = getattr(self, name)
+            is_text = is_absent_or_text(value) and not (name in ("table", "position") and TEMPLATE.search(value or ""))
+            yield name, not is_text, "give a text that is not empty, or omit it; table= and position= are no templates"
+        first = "the query uses :since, which has no value in the first run; give a query for the current position"
+        yield "newest", self.asks_since and self.newest is None, first
+        newer = "give the column by which changes are newer than the last run's, or use :since in query="
+        yield "position", self.position is None and not self.asks_since, newer
+        yield "oldest", self.oldest is not None and self.newest is None, "give newest= too"
+        is_key = self.key is None or are_columns(self.key)
+        yield "key", not is_key, "give one column, or several different ones"
         overlap = self.overlap
-        if overlap is None:
-            return
-        if self.newest is not None or self.position is None:
-            raise SourceConfigurationError("ChangeLog(overlap=): give position= with it, and omit newest=")
-        is_span = isinstance(overlap, timedelta) and overlap > timedelta(0)
-        is_count = isinstance(overlap, int) and not isinstance(overlap, bool) and overlap > 0
-        if not is_span and not is_count:
-            raise SourceConfigurationError(
-                f"ChangeLog(overlap={overlap!r}): give a positive number of positions, or a positive timedelta"
-            )
+        if overlap is not None:
+            is_apart = self.newest is not None or self.position is None
+            yield "overlap", is_apart, "give position= with it, and omit newest="
+            is_count = isinstance(overlap, int) and not isinstance(overlap, bool) and overlap > 0
+            is_span = isinstance(overlap, timedelta) and overlap > timedelta(0)
+            yield "overlap", not (is_count or is_span), "give a positive number of positions, or a positive timedelta"
+        is_span = isinstance(self.full_every, timedelta) and timedelta(0) < self.full_every <= LONGEST
+        yield "full_every", not is_span, f"give a positive timedelta of at most {LONGEST.days:,} days"
 
     @property
     def asks_since(self) -> bool:
