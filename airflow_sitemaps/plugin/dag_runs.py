@@ -169,9 +169,8 @@ def runs_by_id(session: Session, pairs: Iterable[tuple[str, str]]) -> dict[tuple
     """Return runs by (DAG, run ID). Unknown runs are left out."""
     runs = {}
     for dag_id, run_ids in _by_dag(pairs).items():
-        for start in range(0, len(run_ids), 500):
-            chosen = (DagRun.dag_id == dag_id) & DagRun.run_id.in_(run_ids[start : start + 500])
-            runs.update({run.key: run for run in _runs(session, chosen)})
+        chosen = (DagRun.dag_id == dag_id) & DagRun.run_id.in_(run_ids)
+        runs.update({run.key: run for run in _runs(session, chosen)})
     return runs
 
 
