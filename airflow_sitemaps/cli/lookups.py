@@ -127,11 +127,8 @@ def diff(arguments: argparse.Namespace) -> Answer:
     except ConfigurationError as error:
         raise TargetError(str(error)) from error
     except TooManyChangesError as error:
-        raise TooManyChangesError(
-            f"{error}, too many to compare; give generations that are closer together",
-            generation=error.generation,
-            since=error.since,
-        ) from error
+        error.args = (f"{error}, too many to compare; give generations that are closer together",)
+        raise
     urls = {kind: getattr(changes, kind) for kind in KINDS}
     document = {
         "from_generation": changes.since,
