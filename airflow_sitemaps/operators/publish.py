@@ -165,24 +165,25 @@ class SitemapPublishOperator(SitemapOperator):
             AirflowSkipException: The planning task was skipped.
             NoPlanError: The planning task did not succeed.
         """
-        ti = context["ti"]
+        ti, missing = context["ti"], XComNotFound(context["ti"].dag_id, self.planner_id, "return_value")
         states = _states(ti, [self.planner_id]) if self.planner_id else {}
         state = states.get(f"{self.planner_id}_{ti.map_index}", states.get(self.planner_id))
-        # A plan of an earlier try remains in XCom if a cleared planning task is not run again.
-        if state == "skipped":
-            raise AirflowSkipException("The planning task was skipped: there is nothing to publish")
-        if state in ("failed", "upstream_failed"):
+        try:  # before Airflow does it, which logs a missing XCom with a traceback
+            if state in ("skipped", "failed", "upstream_failed"):  # XCom may have the plan of an earlier try
+                raise missing
+            self.plan = self.plan.resolve(context) if hasattr(self.plan, "resolve") else self.plan
+            if self.planner_id and ti.xcom_pull(task_ids=self.planner_id) is None:  # it failed after it stored the plan
+                raise missing
+        except XComNotFound as error:
+            if state == "skipped":
+                raise AirflowSkipException("The planning task was skipped: there is nothing to publish") from error
+            if state == "success":
+                raise AirflowFailException(
+                    "The planning task succeeded but left no plan: a person marked it, or its XCom was removed. Clear it too"
+                ) from error
             raise NoPlanError(
                 "The planning task did not succeed, so there is nothing to publish. The published sitemap is unchanged; "
                 "see the planning task for the cause"
-            )
-        try:  # before Airflow does it, which logs a missing XCom with a traceback
-            self.plan = self.plan.resolve(context) if hasattr(self.plan, "resolve") else self.plan
-            if self.planner_id and ti.xcom_pull(task_ids=self.planner_id) is None:  # it failed after it stored the plan
-                raise XComNotFound(ti.dag_id, self.planner_id, "return_value")
-        except XComNotFound as error:
-            raise AirflowFailException(
-                "The planning task succeeded but left no plan: a person marked it, or its XCom was removed. Clear it too"
             ) from error
         super().render_template_fields(context, jinja_env)
 
@@ -236,10 +237,10 @@ class SitemapPublishOperator(SitemapOperator):
         """
         if self.has_own_rule:
             return []
-        bad = {task for task, state in states.items() if state in ("failed", "upstream_failed")}
+        bad = [task for task, state in states.items() if state in ("failed", "upstream_failed")]
         # a failed "write" or "write_3" concerns its own sections only
-        bad = {task for task in bad if states[task] != "failed" or not self._is_write(task)}
-        failed = sorted({self.writer_id if self._is_write(task) else task for task in bad})
+        stops = (task for task in bad if states[task] != "failed" or not self._is_write(task))
+        failed = sorted({self.writer_id if self._is_write(task) else task for task in stops})
         if failed:
             raise IncompleteError(
                 f"{', '.join(failed)} did not succeed, which the DAG puts before this task: nothing is published. Clear it "
