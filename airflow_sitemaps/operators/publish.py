@@ -379,6 +379,7 @@ class SitemapRollbackOperator(SitemapOperator):
         with permanent_failures(context):
             generation = self.whole_number("generation", self.generation)
             allow = listed(context["params"].get("allow"))
-            report = rollback(self.sitemap, generation, origin=deployment(), allow=allow)
+            since = context["dag_run"].start_date  # of an earlier try: this task may have been killed after its commit
+            report = rollback(self.sitemap, generation, origin=deployment(), allow=allow, since=since)
         self.observe(report)
         return self.emit(context, report)

@@ -22,12 +22,13 @@ from sqlalchemy import select, update
 from airflow_sitemaps import Canary, Guards, Website
 from airflow_sitemaps.airflow_compat import AirflowSkipException
 from airflow_sitemaps.assets import EXTRA_LIMIT
-from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.operators import FAILED
 from airflow_sitemaps.operators.base import SitemapOperator
 from airflow_sitemaps.operators.plan import SitemapPlanOperator, deployment
 from airflow_sitemaps.operators.publish import SitemapPublishOperator, SitemapRollbackOperator, SitemapWriteOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
+from airflow_sitemaps.pipeline import build, stages, status
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
@@ -522,6 +523,36 @@ def test_rollback_publishes_an_earlier_generation(
 
     assert sorted(map(sorted, published(tmp_path / "site").values())) == sorted(map(sorted, before.values()))
     assert events("back")[0]["report"]["action"].startswith("rollback")
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_rollback_that_is_retried_after_its_commit_is_not_repeated(
+    sitemap: Sitemap, products: list[dict[str, Any]], tmp_path: Path, is_replaced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first try is killed when all is published, and another run may publish before the second."""
+    build(sitemap)
+    products.extend(rows(90, 91))
+    build(sitemap)
+    rollback, tries = stages.rollback, []
+
+    def killed(*arguments: Any, **settings: Any) -> Any:
+        tries.append(1)
+        report = rollback(*arguments, **settings)
+        if len(tries) > 1:
+            return report
+        if is_replaced:
+            build(sitemap)
+        raise StoreError("the first try ends here")
+
+    monkeypatch.setattr(stages, "rollback", killed)
+    retrying = {"retries": 1, "retry_delay": 0}
+    with DAG(f"back_{is_replaced}", schedule=None, max_active_runs=1, default_args=retrying) as back:
+        SitemapRollbackOperator(task_id="rollback", sitemap=sitemap, generation=1)
+
+    assert states(run(back)) == {"rollback": "failed" if is_replaced else "success"}
+
+    assert (len(tries), status(sitemap).generation) == (2, 4 if is_replaced else 3)
+    assert any(f"{URL}p/90" in urls for urls in published(tmp_path / "site").values()) == is_replaced
 
 
 def test_the_operator_keeps_its_own_sitemap_unrendered(sitemap: Sitemap) -> None:

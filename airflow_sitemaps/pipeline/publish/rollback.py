@@ -37,6 +37,7 @@ def rollback(
     *,
     origin: str = "",
     allow: Sequence[str] = (),
+    since: datetime | None = None,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = QUIET,
 ) -> Report:
@@ -44,11 +45,12 @@ def rollback(
 
     The next run surveys the source as usual and publishes the source's state at that time. Pause the DAG, or correct
     the source first. ``origin`` is the deployment that rolls back (default: "", not known). The permit ``moved`` in
-    ``allow`` lets one roll back that did not publish last.
+    ``allow`` lets one roll back that did not publish last. A rollback to the generation at or after ``since`` (default: None)
+    counts as an earlier try of this one, which is not repeated.
 
     Raises:
         ConfigurationError: The generation is not kept.
-        ConflictError: Another run committed first.
+        ConflictError: Another run committed first, or after an earlier try.
         GuardError: Another deployment published last.
         OwnershipError: Another pipeline replaced a file.
     """
@@ -65,6 +67,7 @@ def rollback(
     if origin:
         check_origin(current.manifest, origin, allow, run=run)
     action = f"rollback to {generation}"
+    is_again = False
     if not current.manifest.promoted:
         promoted = roll_forward(opened, current)
         if promoted.manifest.generation != current.manifest.generation:
@@ -73,10 +76,15 @@ def rollback(
                 "Look at the status, then try again."
             )
         current = promoted
-        if current.manifest.promoted and current.manifest.history[-1].action == action:  # of a try that failed
-            return _reported(
-                opened, started, opened.state.generation(current.manifest.generation - 1), current.manifest
-            )
+        is_again = current.manifest.history[-1].action == action  # of a try that failed
+    own = [n for n in current.manifest.history if n.action == action and since is not None and n.committed_at >= since]
+    if own and own[-1].run != current.manifest.run:
+        raise ConflictError(
+            f"this run rolled back before, and generation {current.manifest.generation} of run {current.manifest.run} has "
+            "replaced that: nothing is left to do for this task. To roll back again, start a new run."
+        )
+    if current.manifest.promoted and (is_again or own):
+        return _reported(opened, started, opened.state.generation(current.manifest.generation - 1), current.manifest)
     old = current.manifest
     earlier = _earlier(opened.state, old, generation)
     opened = opened.of_members(members_of(earlier))
