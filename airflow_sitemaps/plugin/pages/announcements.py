@@ -271,15 +271,13 @@ _READERS: Final[Mapping[str, Callable[[Any], Response]]] = {
 
 
 def coverage_of(observations: Sequence[Observation]) -> Coverage:
-    """Return the newest state of each index of shards in Search Console, with the numbers of the earlier submissions."""
+    """Return the newest state of each index in Search Console, without that of recent entries, and the earlier numbers."""
     if not observations:
         return Coverage()
-    newest = observations[-1]
-    # The index of recent entries lists no shard.
-    rows = [row for row in newest.indexes if row.section] or newest.indexes
+    rows = [row for row in observations[-1].indexes if row.section] or observations[-1].indexes
     earlier = [{text(index.url): index.discovered for index in each.indexes} for each in observations]
     return Coverage(
-        site=text(newest.site),
+        site=text(observations[-1].site),
         at=[timestamp(each.at) or None for each in observations],
         indexes=[
             CoverageRow(
@@ -353,8 +351,7 @@ def funnel_of(
             last = max((row.last_read for row in rows if row.last_read), default=None)
             stages.append(FunnelStage(stage="discovered", urls=min(urls, number), at=last))
         if status is not None:  # which says nothing of URLs that are in no property
-            inside = min(urls, status.urls)
-            stages += [_estimated(stage, share, inside, inspected_at) for stage, share in status.shares.items()]
+            stages += [_estimated(*each, min(urls, status.urls), inspected_at) for each in status.shares.items()]
         return SectionFunnel(section=section, stages=stages)
 
     rows = [funnel(each.name, [each], statuses.get(each.name)) for each in published[:MAX_SECTIONS]]
