@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, time, timezone, tzinfo
+from datetime import date, datetime, time, timezone
 from typing import TYPE_CHECKING, Any, Final, cast
 from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import Requests
+from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.sources.change_log import ASKS_SINCE, SINCE
 from airflow_sitemaps.sources.columns import Kind
 from airflow_sitemaps.sources.sql import SqlSource
@@ -86,24 +87,19 @@ class AccessLog:
 
                 binds = session.context.relation.binds()
                 sql, kind = _statement(session.context, connection, binds.add, agents, endings)
-                zone = timezone.utc if kind is Kind.ZONED else ZoneInfo(self.timezone)
+                zone = "UTC" if kind is Kind.ZONED else self.timezone  # a driver may return a moment without its zone
                 for rows in partitions(connection, binds.statement(sql)):
                     yield from (self._requests(list(agents), row, zone) for row in rows)
 
-    def _requests(self, names: Sequence[str], row: Sequence[Any], zone: tzinfo) -> Requests:
-        place, path, address, status, at, number = row
+    def _requests(self, names: Sequence[str], row: Sequence[Any], zone: str) -> Requests:
+        place, path, address, status, newest, number = row
         ip = None if address is None else _PORT.sub(r"\1\2", str(address).partition("/")[0])
         code = "" if status is None else str(status).removesuffix(".0")  # a status of 0 is no response, but not empty
-        return Requests(names[int(place)], str(path), ip, code, self._moment(at, zone), int(number))
-
-    def _moment(self, value: Any, zone: tzinfo) -> datetime:
-        try:
-            at = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).replace("Z", "+00:00"))
-        except ValueError:
+        if (at := lastmod.parse_or_none(str(newest), zone)) is None:
             raise SourceConfigurationError(
-                f"AccessLog({self.conn_id!r}): requested_at={value!r} is not a time; convert it to a timestamp in the query"
-            ) from None
-        return at if at.tzinfo is not None else at.replace(tzinfo=zone)
+                f"AccessLog({self.conn_id!r}): requested_at={newest!r} is not a time; convert it to a timestamp in the query"
+            )
+        return Requests(names[int(place)], str(path), ip, code, lastmod.begins(at, zone), int(number))
 
 
 def _statement(
@@ -113,7 +109,6 @@ def _statement(
     agents: Mapping[str, str],
     endings: Sequence[str],
 ) -> tuple[str, Kind]:
-    """Return the statement, and the kind of the times: some drivers return moments as times without a zone, in UTC."""
     from airflow_sitemaps.sources.queries.context import columns_of  # noqa: PLC0415 - imports SQLAlchemy
 
     dialect, relation = context.dialect, context.relation

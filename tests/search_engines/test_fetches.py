@@ -173,6 +173,13 @@ def test_requests_without_a_time_are_not_counted(duckdb: Any) -> None:
     assert (found.path, found.at) == (PATH, NOON)
 
 
+@pytest.mark.parametrize("text", ["2026-01-15T12:00:00.1234567Z", "2026-01-15 13:00:00,5 +01:00", "2026-01-15 12:00"])
+def test_a_time_is_read_from_any_text_that_a_lastmod_may_be(text: str, duckdb: Any) -> None:
+    duckdb("log (path VARCHAR, requested_at VARCHAR, user_agent VARCHAR)", [(PATH, text, GOOGLEBOT)])
+    (found,) = requests(AccessLog("logs", query="SELECT * FROM log WHERE requested_at >= :since"))
+    assert found.at == NOON
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "status"),
     [("INT", 0, "0"), ("DOUBLE", 200.0, "200"), ("VARCHAR", "000", "000"), ("INT", None, "")],
