@@ -252,13 +252,11 @@ def _moved(before: SectionManifest, after: SectionManifest) -> list[str]:
 
 def _repeated(before: SectionManifest | None, after: SectionManifest) -> list[str]:
     """Warn if many rows of a section that changed repeat the URLs of other rows."""
-    repeated = url_sample.repeated(after)
-    if before is after or repeated is None or repeated < REPEATED:
+    part = url_sample.repeated(after)
+    if before is after or part is None or part < REPEATED:
         return []
-    return [
-        f"section {after.name!r}: about {repeated:.0%} of its {after.urls:,} URLs are listed more than once, under other "
-        "keys; `airflow-sitemaps duplicates` names them"
-    ]
+    what = f"about {part:.0%} of its {after.urls:,} URLs are listed more than once, under other keys"
+    return [f"section {after.name!r}: {what}; `airflow-sitemaps duplicates` names them"]
 
 
 def _lastmods(before: SectionManifest | None, after: SectionManifest) -> list[str]:

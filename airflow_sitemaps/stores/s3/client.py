@@ -82,9 +82,7 @@ def _connected(conn_id: str | None) -> S3Connection:
     hook = S3Hook(aws_conn_id=conn_id)
     if not hook.conn_config and conn_id not in (None, S3Hook.default_conn_name):
         # Airflow would use the machine's own identity, and AWS in place of the endpoint that the connection names.
-        raise CredentialsError(
-            f"connection {conn_id!r} is not defined in Airflow. Define it, or correct conn_id= of the store"
-        )
+        raise CredentialsError(f"connection {conn_id!r} is not defined in Airflow. Define it, or correct conn_id=")
     endpoint = hook.conn_config.get_service_endpoint_url(service_name="s3") or ""
     ours = Config(
         connect_timeout=CONNECT_TIMEOUT_S,
