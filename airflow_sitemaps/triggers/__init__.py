@@ -133,7 +133,7 @@ class ProbeMark:
 
 
 def query_value(conn_id: str, sql: str) -> str:
-    """Return the first value of a query as text; empty for NULL or no row.
+    """Return the values of a query's first row, mostly one, as text; empty for NULL or no row.
 
     If the query is wrong, the message of the SourceConfigurationError has the database's reason, and what tables or
     columns exist. A database that cannot be reached is a SourceError.
@@ -158,7 +158,7 @@ def query_value(conn_id: str, sql: str) -> str:
                 raise SourceConfigurationError(f"{what}: {reason}.{_what_exists(connection, sql)}") from None
     finally:
         engine.dispose()
-    return "" if row is None or row[0] is None else str(row[0])
+    return ", ".join("" if value is None else str(value) for value in row or ())
 
 
 def _what_exists(connection: sa.Connection, sql: str) -> str:

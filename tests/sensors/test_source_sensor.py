@@ -191,6 +191,10 @@ def test_a_connection_that_is_missing_in_the_triggerer_is_retried_as_in_a_worker
 def test_a_colon_in_a_probe_names_no_parameter_and_a_statement_without_rows_is_wrong(execute: Any) -> None:
     assert triggers.query_value("shop", """SELECT '{"a":1}' || CAST('12:30' AS TEXT)""") == '{"a":1}12:30'
     assert triggers.query_value("shop", r"SELECT 'a\:b'") == "a:b"
+    assert triggers.query_value("shop", "SELECT 7, NULL, 'x'") == "7, , x", (
+        "such as a number of rows and the newest date"
+    )
+    assert triggers.query_value("shop", "SELECT NULL") == triggers.query_value("shop", "SELECT 1 WHERE 1 = 0") == ""
     for sql in ("", "-- nothing"):
         with pytest.raises(SourceConfigurationError, match="probe over connection 'shop'"):
             triggers.query_value("shop", sql)
