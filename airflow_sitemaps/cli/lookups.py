@@ -103,9 +103,7 @@ def inventory(arguments: argparse.Namespace) -> Answer:
 def connection_of(address: str, given: str | None) -> str | None:
     """Return the Airflow connection that reads an address in a store: the given one, or the store's default."""
     if given is not None and scheme_of(address) in (FOLDER, "http"):
-        raise TargetError(
-            f"--conn {given}: only an address in a store, such as s3://bucket/folder, is read by it. Omit --conn"
-        )
+        raise TargetError(f"--conn {given}: only an address such as s3://bucket/folder is read by it. Omit --conn")
     return given or default_connection(address)
 
 

@@ -59,9 +59,7 @@ class AccessLog:
         except SourceConfigurationError as error:
             raise SourceConfigurationError(str(error).replace("SqlSource", "AccessLog")) from None
         if SINCE in (self.parameters or {}):
-            raise SourceConfigurationError(
-                f"AccessLog({self.conn_id!r}): parameters= holds {SINCE!r}, the name of the first day to read. Rename it"
-            )
+            raise SourceConfigurationError(f"AccessLog({self.conn_id!r}): rename parameter {SINCE!r}: the task sets it")
         object.__setattr__(self, "_source", source)
 
     def requests(

@@ -185,8 +185,7 @@ def _of_yaml(text: str, where: str) -> list[object]:
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             names = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
             if twice := [name for name, count in names.items() if count > 1]:  # PyYAML keeps the last value
-                problem = f"a mapping names {twice[0]!r} more than once; name each field once"
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+                raise yaml.MarkedYAMLError(f"{twice[0]!r} is named twice; name it once", node.start_mark)
             return super().construct_mapping(node, deep)
 
     try:

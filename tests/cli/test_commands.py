@@ -562,7 +562,7 @@ def test_a_connection_is_only_that_of_a_store(command: tuple[str, ...], shop: Sh
     shop.json("build", shop.target)
     places = {"TARGET": shop.target, "SITE": str(shop.site)}
     status, _, err = shop.shell(*(places.get(part, part) for part in command), "--conn", "mine")
-    assert (status, "--conn mine: only an address in a store" in err) == (2, True), err
+    assert (status, "--conn mine: only an address such as s3://" in err) == (2, True), err
 
 
 def test_a_folder_without_an_index_is_said_to_be_one(shop: Shop, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_a_moment_of_the_log_is_in_no_zone_whatever_the_driver_returns(
 
 
 def test_the_first_day_is_no_parameter_of_the_user() -> None:
-    with pytest.raises(SourceConfigurationError, match="AccessLog\\('logs'\\): parameters= holds 'since'"):
+    with pytest.raises(SourceConfigurationError, match="AccessLog\\('logs'\\): rename parameter 'since'"):
         AccessLog("logs", query="SELECT :since", parameters={"since": "2026-01-01"})
 
 

@@ -113,7 +113,7 @@ def test_a_file_is_named_by_a_text() -> None:
         ("pages.csv", "url\n/\n", "unknown field url"),
         ("pages.yaml", "a: [", "this is not YAML"),
         ("pages.yaml", "- {loc: /, lastmod: 2026-02-30}", "this is not YAML: day is out of range for month"),
-        ("pages.yaml", "- {loc: /}\n- {loc: /a, lastmod: 2026-01-02, loc: /b}", "names 'loc' more than once.*line 2"),
+        ("pages.yaml", "- {loc: /}\n- {loc: /a, lastmod: 2026-01-02, loc: /b}", "'loc' is named twice.*line 2"),
         ("pages.yaml", "[" * 5_000, "this is not YAML: maximum recursion depth"),
         ("pages.yaml", "a: 1", "give a list of URLs"),
         ("pages.yaml", "", "give a list of URLs"),
