@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from blake3 import blake3
 
 from airflow_sitemaps import ledger as dates
 from airflow_sitemaps.ledger.join import Judged, RangeLedger, same_print_by_url
-from airflow_sitemaps.protocol.columnar import RowKeys, as_texts, decoded, key_text, spread_of, texts_of
+from airflow_sitemaps.protocol.columnar import RowKeys, all_distinct, as_texts, decoded, key_text, spread_of, texts_of
 from airflow_sitemaps.protocol.columnar.batch import recent_texts
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, Rendered, render, render_lines
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
@@ -28,7 +29,11 @@ from airflow_sitemaps.shards.ranges import EMPTY, NEWEST_CHARACTERS, Digest
 from airflow_sitemaps.shards.url_sample import sample
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from airflow_sitemaps.protocol import RowContext
+
+    Numbers = npt.NDArray[np.uint64]
 
 
 class ShardFile(Content, frozen=True, kw_only=True):
@@ -173,14 +178,15 @@ class FileWriter:
             moved = {loc for p in self._pieces if p.moved is not None for loc in p.loc.filter(p.moved).to_pylist()}
             later = render_lastmod(not_before)
             self._feed_texts = [replace(t, moment=later) if t.loc in moved else t for t in self._feed_texts]
-        pieces = self._without_duplicates()
+        spreads = [spread_of(piece.loc) for piece in self._pieces]
+        pieces = self._without_duplicates(spreads)
+        spreads = spreads if pieces is self._pieces else [spread_of(piece.loc) for piece in pieces]
         urls = sum(map(len, pieces))
         judged = self.ledger.judge(pieces, self._keys, self._prints) if self.ledger is not None and urls else None
         body, xml_hash, byte_size = self._body.finish() if urls else (None, "", 0)
         listed = [piece.lastmods for piece in pieces if piece.lastmods is not None]
         rechecks = (piece.recheck_at for piece in pieces if piece.recheck_at is not None)
-        locs = [piece.loc for piece in pieces]
-        prints, prefixes = sample(locs, self.level, [spread_of(loc) for loc in locs]) if urls else (None, {})
+        prints, prefixes = sample([piece.loc for piece in pieces], self.level, spreads) if urls else (None, {})
         return ShardFile(
             first_key=self.first_key,
             last_key=None if self._last_key is None else tuple(json.loads(self._last_key)),
@@ -221,10 +227,9 @@ class FileWriter:
             return False
         return self._body.fits(rendered, cleaned.prefixes(), self.context.limits.max_byte_size)
 
-    def _without_duplicates(self) -> list[Cleaned]:
+    def _without_duplicates(self, spreads: list[Numbers]) -> list[Cleaned]:
         """Return the pieces without repeated URLs. If there are any, the body is rendered again."""
-        locs = pa.chunked_array([piece.loc for piece in self._pieces], pa.string())
-        if len(pc.unique(locs)) == len(locs):
+        if all_distinct([piece.loc for piece in self._pieces], spreads):
             return self._pieces
         seen: set[str] = set()
         masks: list[list[bool]] = []

@@ -220,3 +220,20 @@ def spread_of(texts: pa.StringArray) -> Numbers:
         spread *= np.uint64(mix)
         spread ^= spread >> np.uint64(29)
     return spread
+
+
+def all_distinct(columns: Sequence[pa.StringArray], spreads: Sequence[Numbers]) -> bool:
+    """Return whether all texts in these columns, which hold no nulls, are different.
+
+    Texts with different spreads are different. The texts themselves are compared only if two spreads are equal or a
+    text is shorter than a word. That takes fifteen times as long.
+    """
+    if all(
+        not len(texts) or int(np.diff(np.frombuffer(offsets_of(texts), np.int32)).min()) >= WORD for texts in columns
+    ):
+        filled = [spread for spread in spreads if len(spread)]
+        ordered = np.sort(np.concatenate(filled)) if filled else np.zeros(0, np.uint64)
+        if not (ordered[1:] == ordered[:-1]).any():
+            return True
+    texts = pa.chunked_array(list(columns), pa.string())
+    return len(pc.unique(texts)) == len(texts)
