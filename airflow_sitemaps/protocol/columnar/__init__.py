@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -117,6 +118,16 @@ def offsets_of(values: pa.StringArray) -> memoryview:
 def value_bytes(values: pa.StringArray) -> bytes:
     """Return all values of a string array, one after another."""
     return bytes(value_view(values))
+
+
+def rows_at(places: Iterable[int], values: pa.StringArray) -> pa.BooleanArray:
+    """Return a mask of the rows that contain these byte positions of ``value_view``."""
+    offsets = offsets_of(values).cast("i")
+    bits = bytearray((len(values) + 7) // 8)
+    for place in places:
+        row = bisect_right(offsets, offsets[0] + place) - 1
+        bits[row >> 3] |= 1 << (row & 7)
+    return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
 
 
 def texts_of(values: pa.StringArray) -> list[str | None]:

@@ -11,10 +11,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol.columnar import RowKeys, as_texts, count_rows, offsets_of, or_masks, value_bytes
+from airflow_sitemaps.protocol.columnar import RowKeys, as_texts, count_rows, offsets_of, or_masks, rows_at, value_bytes
 from airflow_sitemaps.protocol.loc import LONGEST_CLEAN, PLAIN, WHITE, Reading, read_loc, scope_of, settle
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
 
@@ -22,17 +23,19 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol import RowContext
 
 _SAFE: Final = (PLAIN + "%").encode()
-_ENCODED: Final = b' "<>\\^`{|}' + bytes(range(128, 256))
-"""Bytes that no origin has (an IPv6 address has brackets) and that are encoded, except a space at the end."""
-_TO_ENCODE: Final = bytes(code in _ENCODED for code in range(256))
+_BEYOND_ASCII: Final = bytes(range(128, 256))
+_ENCODED: Final = b' "<>\\^`{|}'
+"""Characters of ASCII that no origin has (an IPv6 address has brackets) and that are encoded, except a space at the end."""
 
-_SUSPECT: Final = f"[\x80-\x9f\ufffd-\uffff]|[{WHITE}]$"
-"""What is never encoded (controls, U+FFFD, non-characters), and what is removed at the end of a URL."""
-
+_TO_ENCODE: Final = r'[ "<>\\^`{|}]'
+_NOT_SAFE: Final = r'[^ "<>\\^`{|}' + f"{re.escape(PLAIN)}%\\x{{80}}-\\x{{10FFFF}}]"
 _BAD_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _BAD_PERCENT_IN_ROW: Final = r"%(?:[^0-9A-Fa-f]|$|[0-9A-Fa-f](?:[^0-9A-Fa-f]|$))"
 _REPLACEMENT: Final = re.compile(rb"%[Ee][Ff]%[Bb][Ff]%[Bb][Dd]")
 _ENTITY: Final = re.compile(rb"&(?:#|[A-Za-z])[0-9A-Za-z]*;")
+_MANY_PLACES: Final = 1_000
+"""Number of unsafe characters in a slice above which one search of all rows is faster than checking each position."""
+
 _SHOWN_BYTES: Final = 1_000
 
 
@@ -48,7 +51,7 @@ def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKey
         here = pc.or_(here, relative)
     to_encode, others = _find_dirt(values, here, scope.origins - {scope.origin})
     slow = or_masks(others)
-    encoded = _only(to_encode, slow)
+    encoded = _only(or_masks(to_encode), slow)
     if encoded is not None and context.rulebook["loc-encoding"] is not Verdict.REPAIR:
         slow, encoded = or_masks([m for m in (slow, encoded) if m is not None]), None
     if encoded is not None:
@@ -98,8 +101,9 @@ def _begins(values: pa.StringArray, prefix: str) -> pa.BooleanArray:
 
 def _find_dirt(
     values: pa.StringArray, good: pa.BooleanArray, origins: frozenset[str]
-) -> tuple[pa.BooleanArray | None, list[pa.BooleanArray]]:
-    """Return masks of the rows that are not clean: those that have characters to encode, if any, and all others."""
+) -> tuple[list[pa.BooleanArray], list[pa.BooleanArray]]:
+    """Return masks of the rows that are not clean: those whose only fault may be characters to encode, and all others."""
+    to_encode: list[pa.BooleanArray] = []
     dirt: list[pa.BooleanArray] = []
     if not _all(good):
         for other in sorted(origins):
@@ -108,11 +112,14 @@ def _find_dirt(
             dirt.append(pc.invert(good))
             values = pc.if_else(good, values, "")
     data = value_bytes(values)
-    unsafe = data.translate(None, _SAFE)
-    others = unsafe.translate(None, _ENCODED)
-    to_encode = _rows_with(data, _TO_ENCODE, values) if len(others) < len(unsafe) else None
-    if others:
-        dirt.append(_rows_with(data, bytes(code in others for code in range(256)), values))
+    leftover = data.translate(None, _SAFE)
+    if not leftover.isascii():
+        to_encode.append(_beyond_ascii(data, values))
+        leftover = leftover.translate(None, _BEYOND_ASCII)
+    others = leftover.translate(None, _ENCODED)
+    if len(others) < len(leftover):
+        to_encode += _rows_with(leftover.translate(None, others), _TO_ENCODE, data, values)
+    dirt += _rows_with(others, _NOT_SAFE, data, values)
     if b"%" in data and _BAD_PERCENT.search(data):
         dirt.append(pc.match_substring_regex(values, _BAD_PERCENT_IN_ROW))
     for sign, pattern in ((b"%", _REPLACEMENT), (b";", _ENTITY)):
@@ -124,12 +131,26 @@ def _find_dirt(
     return to_encode, dirt
 
 
-def _rows_with(data: bytes, marks: bytes, values: pa.StringArray) -> pa.BooleanArray:
-    """Return the rows, of these bytes, that contain a marked one: ``marks`` has a 1 at its place, and else 0."""
-    places = np.flatnonzero(np.frombuffer(data.translate(marks), np.bool_))
+def _beyond_ascii(data: bytes, values: pa.StringArray) -> pa.BooleanArray:
+    """Return the rows that are not ASCII, in less time than Arrow's own function."""
+    places = np.flatnonzero(np.frombuffer(data, np.uint8) > 0x7F)
     offsets = np.frombuffer(offsets_of(values), np.int32)
     before = np.searchsorted(places, offsets - offsets[0])
     return pa.array(before[1:] > before[:-1])
+
+
+def _rows_with(occurrences: bytes, pattern: str, data: bytes, values: pa.StringArray) -> list[pa.BooleanArray]:
+    """Return a mask of the rows that contain one of some characters, or no mask if there is no occurrence of any."""
+    if len(occurrences) > _MANY_PLACES:
+        return [pc.match_substring_regex(values, pattern)]
+    places: list[int] = []
+    for byte in set(occurrences):
+        place = -1
+        while (
+            place := data.find(byte, place + 1)
+        ) >= 0:  # eight times as fast as a pattern, where few rows have the byte
+            places.append(place)
+    return [rows_at(places, values)] if places else []
 
 
 def _all(mask: pa.BooleanArray) -> bool:
@@ -171,6 +192,16 @@ def _parsed(
 
 # ---------------------------------------------------------------- percent-encoding
 
+Bytes = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.intp]
+
+_ENDS: Final = [ord(character) for character in WHITE if character > "\x7f"]
+_NEVER: Final = [*range(0x80, 0xA0), 0xFFFD, 0xFFFE, 0xFFFF]
+_SUSPECT: Final = np.zeros(1 << 16, np.uint8)
+_SUSPECT[_ENDS], _SUSPECT[_NEVER] = 1, 2
+"""1: removed at the end of a URL, and encoded within it. 2, never encoded: controls, non-characters, U+FFFD."""
+
+_LEADS: Final = np.isin(np.arange(256), [chr(code).encode()[0] for code in (*_NEVER, *_ENDS)])
 _DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 _HIGH: Final = np.repeat(_DIGITS, 16)
 _LOW: Final = np.tile(_DIGITS, 16)
@@ -185,7 +216,10 @@ def percent_encoded(rows: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArr
     data = np.frombuffer(body, np.uint8)
     offsets = np.frombuffer(offsets_of(rows), np.int32)
     offsets = offsets - offsets[0]
-    chosen = np.frombuffer(body.translate(_TO_ENCODE), np.bool_)
+    chosen = data > 0x7F
+    for code in _ENCODED:
+        if code in body:
+            chosen |= data == code
     places = np.flatnonzero(chosen)
     codes = data[places]
     out = np.repeat(data, chosen.view(np.uint8) * 2 + 1)
@@ -199,5 +233,27 @@ def percent_encoded(rows: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArr
         rows.validate(full=True)
     except pa.ArrowInvalid:  # not UTF-8
         return encoded, pa.array(np.ones(len(rows), bool))
-    refused = pc.or_(pc.match_substring_regex(rows, _SUSPECT), pc.greater(pc.binary_length(encoded), LONGEST_CLEAN))
-    return encoded, refused if refused.true_count else None
+    refused = np.diff(ends) > LONGEST_CLEAN
+    refused |= data[offsets[1:] - 1] == ord(" ")
+    suspect = _suspects(data, places, codes, offsets)
+    if len(suspect):
+        refused |= rows_at(suspect.tolist(), rows).to_numpy(zero_copy_only=False)
+    return encoded, pa.array(refused) if refused.any() else None
+
+
+def _suspects(data: Bytes, places: Places, codes: Bytes, offsets: npt.NDArray[np.int32]) -> Places:
+    """Return the positions at which characters begin that are never encoded, or are removed at the end of their row."""
+    leads = _LEADS[codes]
+    at: Places = places[leads]
+    if not len(at):
+        return at
+    # What begins with one of the leads is complete, since all is UTF-8; a third byte may be beyond the end.
+    first, second = codes[leads].astype(np.uint16), data[at + 1].astype(np.uint16) & 0x3F
+    third = data[np.minimum(at + 2, len(data) - 1)] & 0x3F
+    points = np.where(first < 0xE0, (first & 0x1F) << 6 | second, (first & 0x0F) << 12 | second << 6 | third)
+    kinds = _SUSPECT[points]
+    removed = np.flatnonzero(kinds == 1)
+    if len(removed):
+        behind = at[removed] + np.where(first[removed] < 0xE0, 2, 3)
+        kinds[removed] = np.isin(behind, offsets)
+    return at[kinds > 0]
