@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from airflow_sitemaps.protocol.columnar.lastmod import DAY_S, Lastmods
+from airflow_sitemaps.protocol.columnar.lastmod import DAY_S, Lastmods, to_utc
 
 if TYPE_CHECKING:
     from airflow_sitemaps.protocol.columnar.elements import Cleaned
@@ -133,11 +133,11 @@ class Dating:
     since: datetime | None = None
     keep: bool = False
 
-    def dated(self, piece: Cleaned, earlier: EarlierDates | None) -> Cleaned:
-        """Return entries with their dates. Their present lastmods are those of ``initial``."""
+    def dated(self, piece: Cleaned, earlier: EarlierDates | None, zone: str) -> Cleaned:
+        """Return entries with their dates. Their present lastmods are those of ``initial``; a date begins in ``zone``."""
         at = _seconds(self.at)
         initial = _with_seconds(piece.lastmods, len(piece))
-        past = pc.less_equal(_seconds_of(initial), at)
+        past = pc.less_equal(_seconds_of(initial, zone), at)
         initial = Lastmods(day=pc.if_else(past, initial.day, None), second=initial.second)
         if earlier is None:
             if self.since is None:
@@ -149,7 +149,7 @@ class Dating:
             changed = _none(len(piece)) if self.keep else pc.and_(carried, earlier.differs)
         moved = changed
         if self.since is not None:
-            recent = pc.fill_null(pc.greater(_seconds_of(initial), _seconds(self.since)), False)
+            recent = pc.fill_null(pc.greater(_seconds_of(initial, zone), _seconds(self.since)), False)
             moved = pc.or_(changed, pc.and_not(pc.is_null(places), recent))
         dates = _chosen(carried, listed, initial)
         if not moved.true_count:
@@ -181,10 +181,11 @@ def _of_seconds(moments: pa.Int64Array) -> Lastmods:
     return Lastmods(day=day.cast(pa.int32()), second=second.cast(pa.int32()))
 
 
-def _seconds_of(lastmods: Lastmods) -> pa.Int64Array:
-    """Return seconds since 1970; a date stands for its midnight."""
+def _seconds_of(lastmods: Lastmods, zone: str = "UTC") -> pa.Int64Array:
+    """Return seconds since 1970; a date stands for its midnight in the zone."""
     days = pc.multiply(lastmods.day.cast(pa.int64()), DAY_S)
-    return pc.add(days, pc.fill_null(lastmods.second, 0))
+    midnights = to_utc(days.view(pa.timestamp("s")), zone).view(pa.int64())
+    return pc.coalesce(pc.add(days, lastmods.second), midnights)
 
 
 def _chosen(mask: pa.BooleanArray, these: Lastmods, others: Lastmods) -> Lastmods:

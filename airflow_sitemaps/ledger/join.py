@@ -152,12 +152,13 @@ class RangeLedger:
         """Return the fingerprints of rows."""
         return rows.column("fingerprint" if "fingerprint" in rows.schema.names else "row_hash")
 
-    def dated(self, piece: Cleaned, rows: pa.RecordBatch) -> Cleaned:
-        """Return the entries of rows with the dates that the run gives them."""
+    def dated(self, piece: Cleaned, rows: pa.RecordBatch, zone: str) -> Cleaned:
+        """Return the entries of rows with the dates that the run gives them. A date of a row begins in ``zone``."""
         if self._dating is None or not len(piece):
             return piece
         prints = _prints(piece, self.prints(rows))
-        return self._dating.dated(piece, None if self._earlier is None else self._earlier.dates_of(piece.loc, prints))
+        earlier = None if self._earlier is None else self._earlier.dates_of(piece.loc, prints)
+        return self._dating.dated(piece, earlier, zone)
 
     def judge(self, pieces: Sequence[Cleaned], keys: Sequence[pa.Array], prints: Sequence[pa.Array]) -> Judged:
         """Join the entries of one file. Keys and fingerprints are those of the rows that each piece was cleaned from."""

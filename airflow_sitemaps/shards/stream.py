@@ -120,7 +120,7 @@ class ShardStream:
 
     def _cleaned(self, rows: pa.RecordBatch, tally: Tally) -> Cleaned:
         cleaned = clean(rows, self._context, tally)
-        return cleaned if self._ledger is None else self._ledger.dated(cleaned, rows)
+        return cleaned if self._ledger is None else self._ledger.dated(cleaned, rows, self._context.timezone)
 
     def _fitting(self, rows: pa.RecordBatch, cleaned: Cleaned) -> int:
         """Return how many leading rows still fit into the open file, without separating the rows of a key."""

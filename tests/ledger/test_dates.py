@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from datetime import timedelta
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -144,6 +145,40 @@ def test_initial_counts_in_the_first_build_and_later_only_where_no_run_has_publi
     world.rows.append(row(62, title="", born=now + 99 * HOUR))
     world.build()
     assert [dates(world)[key] for key in ("60", "61", "62", "2")] == [second, "2026-01-15T14:00:00Z", second, None]
+
+
+@pytest.mark.parametrize(
+    ("zone", "hour", "today"), [("Asia/Tokyo", 23, 15), ("America/Los_Angeles", 4, 13), ("UTC", 12, 14)]
+)
+def test_an_initial_date_without_a_time_is_that_of_the_sections_zone(zone, hour, today):
+    world = World(
+        [row(day, title="t", born=date(2026, 1, day)) for day in range(12, 17)],
+        source_settings={"lastmod": Observed("title", initial="born"), "timezone": zone},
+    )
+    world.clock.moment = datetime(2026, 1, 14, hour, tzinfo=timezone.utc)
+    world.build()
+    assert dates(world) == {str(day): f"2026-01-{day}" if day <= today else None for day in range(12, 17)}
+    world.clock.advance(HOUR / 2)
+    second = run_time(world)
+    world.rows += [row(day + 20, title="t", born=date(2026, 1, day)) for day in range(12, 17)]
+    world.build()
+    assert {dates(world)[str(day + 20)] for day in range(12, 17)} == {second}
+
+
+@pytest.mark.parametrize(("zone", "today"), [("Asia/Tokyo", 15), ("America/Los_Angeles", 14)])
+def test_a_day_that_began_after_the_last_run_dates_a_new_url(zone, today):
+    world = world_of([1], initial="born")
+    world.source_settings["timezone"] = zone
+    begins = datetime(2026, 1, today, tzinfo=ZoneInfo(zone)).astimezone(timezone.utc)
+    world.clock.moment = begins - HOUR / 2
+    world.build()
+    world.clock.advance(HOUR)
+    second = run_time(world)
+    world.rows += [row(day, title="t", born=date(2026, 1, day)) for day in range(today - 1, today + 2)]
+    world.build()
+    assert dates(world) == {
+        "1": None, str(today - 1): second, str(today): f"2026-01-{today}", str(today + 1): second
+    }  # fmt: skip
 
 
 def test_a_date_is_later_than_the_one_before_when_the_clock_goes_back():
