@@ -5,6 +5,7 @@ from __future__ import annotations
 import locale
 import re
 from datetime import date, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import feedparser
 import pytest
@@ -110,6 +111,27 @@ def test_a_date_begins_at_midnight_of_the_sections_zone() -> None:
     )  # fmt: skip
     body = feeds.render("rss", CHANNEL, [feeds.feed_entry(entry, None, "Asia/Tokyo")])
     assert b"<pubDate>Thu, 15 Jan 2026 15:00:00 +0000</pubDate>" in body
+
+
+@given(
+    st.sampled_from(STYLES),
+    st.datetimes(datetime(1990, 1, 1), datetime(2040, 1, 1), timezones=st.just(timezone.utc)),
+    st.sampled_from(
+        ["Pacific/Kiritimati", "Asia/Tokyo", "America/Havana", "America/Sao_Paulo", "Pacific/Apia", "Etc/GMT+12"]
+    ),
+    st.integers(0, 2),
+)
+def test_a_date_that_has_begun_in_the_sections_zone_is_never_in_the_future(
+    style: feeds.Format, now: datetime, zone: str, age: int
+) -> None:
+    day = now.astimezone(ZoneInfo(zone)).date() - timedelta(days=age)
+    element = f"<url><loc>https://example.com/</loc><lastmod>{day}</lastmod></url>\n".encode()
+    (entry,) = feeds.pick(element, now - timedelta(days=4))
+    body = feeds.render(style, CHANNEL, [feeds.feed_entry(entry, None, zone)])
+    read = feedparser.parse(body)
+    of_entry = read.entries[0]["updated_parsed" if style == "atom" else "published_parsed"]
+    for parts in (read.feed.updated_parsed, of_entry):
+        assert now - timedelta(days=age + 1, hours=1) < datetime(*parts[:6], tzinfo=timezone.utc) <= now
 
 
 def test_dates_are_english_whatever_the_locale() -> None:
