@@ -113,6 +113,11 @@ def _statement(
     described = {name.casefold() for name in dialect.describe(connection, relation, REQUIRED)}
     names = [*REQUIRED, *(name for name in OPTIONAL if name in described)]
     columns = columns_of(connection, dialect, relation, context.name, {"column": names})
+    if packed := [name for name in names if columns[name].kind is Kind.BINARY]:
+        raise SourceConfigurationError(
+            f"{context.name}: column={packed[0]!r} holds bytes; convert it to a text in the query, in MySQL with "
+            "CONVERT(… USING utf8mb4), in PostgreSQL with convert_from(…, 'UTF8')"
+        )
     sql = {name: dialect.column(column) for name, column in columns.items()}
     cases = (
         f"WHEN LOWER({sql['user_agent']}) LIKE {bind(f'%{part}%')} THEN {n}" for n, part in enumerate(agents.values())

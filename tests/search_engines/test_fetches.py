@@ -160,6 +160,17 @@ def test_a_moment_of_the_log_is_in_no_zone_whatever_the_driver_returns(
     assert found.at == NOON
 
 
+@pytest.mark.parametrize("column", ["path", "user_agent", "address"])
+@pytest.mark.parametrize(("name", "kind"), [("mariadb", "VARBINARY(300)"), ("postgresql", "bytea"), ("duckdb", "BLOB")])
+def test_columns_of_bytes_are_refused(name: str, kind: str, column: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = connected(name, "requests", monkeypatch)
+    texts = dict.fromkeys(("path", "user_agent", "address"), "text") | {column: f"={kind}"}
+    create(base, "packed_log", {**texts, "requested_at": "timestamp"})
+    query = "SELECT path, requested_at, user_agent, address FROM packed_log WHERE requested_at >= :since"
+    with pytest.raises(SourceConfigurationError, match=f": column='{column}' holds bytes; convert it"):
+        requests(AccessLog("requests", query=query))
+
+
 def test_the_first_day_is_no_parameter_of_the_user() -> None:
     with pytest.raises(SourceConfigurationError, match="AccessLog\\('logs'\\): rename parameter 'since'"):
         AccessLog("logs", query="SELECT :since", parameters={"since": "2026-01-01"})
