@@ -9,7 +9,7 @@ import logging
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from datetime import date, datetime, time, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -35,6 +35,8 @@ SUMMARY: Final = "fetches/summary.json"
 MAX_GROUPS: Final = 1_000_000
 """Number of groups of requests that a task keeps in memory: about 200 MB."""
 SAMPLES: Final = 3
+FUTURE: Final = timedelta(days=1)
+"""How far a logged time may be in the future, as one in the wrong zone is."""
 _ORIGIN: Final = re.compile(r"(?i)\A(https?://[^/:]+)(?::443|:80)?(?=/)")
 SUCCESS: Final = frozenset({"", "200", "206", "304"})
 """Statuses of a fetch. 304: the crawler has the present content of the file. Empty: the log has no status."""
@@ -137,14 +139,20 @@ def observe(
     names = _names(files)
     record = _extended(record_of(objects), first, now, {each.name for each in files}, [each.name for each in crawlers])
     groups: defaultdict[str, list[Requests]] = defaultdict(list)
+    early = 0
     endings = sorted({"." + each.name.rpartition("/")[2].partition(".")[2] for each in files})
     for number, group in enumerate(requests(endings)):
         if number == MAX_GROUPS:
             raise ConfigurationError(
                 f"the log has over {MAX_GROUPS:,} groups of requests by crawler, file and address; read fewer days"
             )
-        if (path := _plain(group.path)) in names:
+        if group.at > now + FUTURE:
+            early += group.number
+        elif (path := _plain(group.path)) in names:
             groups[group.crawler].append(group._replace(path=path))
+    if early:
+        text = "%s not counted: the newest of a crawler, file and address is in the future. Correct requested_at in the query"
+        log.warning(text, counted(early, "request"))
     summary = Fetches(at=now.isoformat(), generation=manifest.generation, since=record.since.isoformat())
     for crawler in crawlers:
         counts = _counted(groups[crawler.name], names, record, partial(own, crawler))
@@ -184,7 +192,9 @@ def _extended(
 ) -> FetchRecord:
     """Return the record of these files and crawlers. If days are missing between it and ``first``, its ``since`` is that day."""
     since = min(record.since, first) if record.until >= first.isoformat() else first
-    files = {name: times for name, times in record.files.items() if name in names}
+    latest = (now + FUTURE).timestamp()
+    kept = {name: times for name, times in record.files.items() if name in names}
+    files = {name: {crawler: at for crawler, at in times.items() if at <= latest} for name, times in kept.items()}
     begun = {name: min(record.begun.get(name, first), first) for name in crawlers}
     return FetchRecord(since=since, until=now.isoformat(), files=files, begun=begun, waiting=record.waiting)
 

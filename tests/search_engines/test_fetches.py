@@ -465,6 +465,24 @@ def test_the_newest_fetch_counts_and_a_damaged_record_begins_again(shop: Sitemap
         assert record_of(objects).files == {}
 
 
+def test_lines_far_in_the_future_make_no_file_current(shop: Sitemap, caplog: pytest.LogCaptureFixture) -> None:
+    now = datetime.now(timezone.utc) + timedelta(minutes=1)
+    (path, *_), objects = paths(shop), shop.store.open().state
+    future = now.replace(year=2099)
+
+    summary = seen(shop, [group(path, future, number=3), group(path, now, status="304")], now)
+
+    assert record_of(objects).files == {path[1:]: {"google": int(now.timestamp())}}
+    assert summary.crawlers["google"].fetches == 2
+    assert "3 requests not counted: the newest of a crawler, file and address is in the future" in caplog.text
+    record = record_of(objects)
+    record.files[path[1:]] = {"google": int(future.timestamp()), "bing": 7}
+    body = fetches.msgspec.json.encode(record)
+    objects.put(fetches.RECORD, body, mode=Overwrite(), metadata={}, content_type="application/json")
+    seen(shop, [], now)
+    assert record_of(objects).files == {path[1:]: {"bing": 7}}
+
+
 def test_a_log_with_too_many_groups_is_refused(shop: Sitemap, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetches, "MAX_GROUPS", 2)
     now = datetime.now(timezone.utc)
