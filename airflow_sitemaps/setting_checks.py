@@ -95,3 +95,9 @@ def site_of(url: str) -> str:
         return ""
     plain = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
     return f"{parts.scheme}://{parts.netloc.lower()}" if plain else ""
+
+
+def prefix_of(site: str) -> str:
+    """Return the URL prefix of a site with its host in small letters; empty if it is none, or does not end in ``/``."""
+    origin = site_of(str(site))
+    return origin + site[len(origin) :] if origin and site.endswith("/") and "?" not in site else ""

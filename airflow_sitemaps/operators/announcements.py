@@ -249,11 +249,11 @@ class SearchConsoleSubmitOperator(AnnouncingOperator):
         api: str | None = None,
         **kwargs: Any,
     ) -> None:
-        from airflow_sitemaps.search_engines.searchconsole import check_property
+        from airflow_sitemaps.search_engines.searchconsole import property_of
 
         super().__init__(sitemap=sitemap, **kwargs)
         if not self.is_open(site):
-            check_property(site)
+            property_of(site)
         self.site = site
         self.conn_id = conn_id
         self.token = token

@@ -171,14 +171,14 @@ class SearchConsoleInspectOperator(InspectingOperator):
         http: HttpClient | None = None,
         **kwargs: Any,
     ) -> None:
-        from airflow_sitemaps.search_engines.searchconsole import check_property
+        from airflow_sitemaps.search_engines.searchconsole import property_of
 
         super().__init__(sitemap=sitemap, daily=daily, bounds=min_indexed, quota_store=quota_store, http=http, **kwargs)
         is_one = isinstance(property, str) or not isinstance(property, Collection)
         sites: Any = (property,) if is_one else property or ("",)
         for site in sites:
             if not self.is_open(site):
-                check_property(site)
+                property_of(site)
         self.property = property
         self.conn_id = conn_id
         self.token = token

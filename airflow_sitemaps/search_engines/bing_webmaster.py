@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError, HttpClient
 from airflow_sitemaps.search_engines.index_status import PageState, SiteState, SubmittedFeed
-from airflow_sitemaps.setting_checks import site_of
+from airflow_sitemaps.setting_checks import prefix_of
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, parsed
 
 T = TypeVar("T")
@@ -93,10 +93,11 @@ class BingInspector:
     pause_s: float = 1.0
 
     def __post_init__(self) -> None:
-        if not site_of(str(self.site)) or "?" in self.site or not self.site.endswith("/"):
+        if not (prefix := prefix_of(self.site)):
             raise ConfigurationError(
                 f"Bing Webmaster site {self.site!r}: give its address with '/' at the end, like 'https://www.example.com/'"
             )
+        object.__setattr__(self, "site", prefix)
 
     @property
     def properties(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from airflow_sitemaps.pipeline.publish.commit_files import index_settings
 from airflow_sitemaps.pipeline.state.repository import StateRepository, newest, put_newest
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.search_engines.index_status import PageState
-from airflow_sitemaps.setting_checks import site_of
+from airflow_sitemaps.setting_checks import prefix_of
 from airflow_sitemaps.shards import Decoder
 from airflow_sitemaps.shards.layout import address, index_entries, numbered, with_part
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, excerpt, google_busy, parsed
@@ -68,14 +68,16 @@ _REASONS: Final = {
 _INSPECTION_REASONS: Final = _REASONS | {429: "too many requests (limits: 600 per minute, 2,000 per day)"}
 
 
-def check_property(site: str) -> None:
-    """Refuse what cannot be a property."""
-    prefix = site_of(str(site)) and site.endswith("/") and "?" not in site
-    if not prefix and not DOMAIN.fullmatch(str(site)):
-        raise ConfigurationError(
-            f"Search Console property {site!r}: give a URL prefix that ends in '/', like "
-            "'https://www.example.com/', or a domain, like 'sc-domain:example.com'"
-        )
+def property_of(site: str) -> str:
+    """Return a property with its host in small letters, or refuse what cannot be one."""
+    if DOMAIN.fullmatch(domain := str(site).lower()):
+        return domain
+    if prefix := prefix_of(site):
+        return prefix
+    raise ConfigurationError(
+        f"Search Console property {site!r}: give a URL prefix that ends in '/', like "
+        "'https://www.example.com/', or a domain, like 'sc-domain:example.com'"
+    )
 
 
 def covers(site: str, url: str) -> bool:
@@ -117,7 +119,7 @@ class SearchConsoleClient:
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
     def __post_init__(self) -> None:
-        check_property(self.site)
+        object.__setattr__(self, "site", property_of(self.site))
 
     def submit(self, sitemap_url: str) -> None:
         """Submit a sitemap, for the first time or after a change."""
@@ -233,8 +235,7 @@ class GoogleInspector:
     site_state: None = None
 
     def __post_init__(self) -> None:
-        for site in self.properties or ("",):
-            check_property(site)
+        object.__setattr__(self, "properties", tuple(dict.fromkeys(map(property_of, self.properties or ("",)))))
 
     def day(self, now: datetime) -> date:
         """Return the day in California, where Google's quotas begin again at midnight."""

@@ -189,6 +189,13 @@ def test_sites_that_cannot_be(site: str) -> None:
         BingInspector(site=site, key=KEY)
 
 
+def test_the_host_of_a_site_may_have_capitals() -> None:
+    inspector = BingInspector(site="HTTPS://Shop.Example/A/", key=KEY)
+    assert inspector.properties == ("https://shop.example/A/",)
+    assert inspector.homes("https://shop.example/A/1") == ["https://shop.example/A/"]
+    assert inspector.homes("https://shop.example/a/1") == []
+
+
 # ---------------------------------------------------------------- the key
 
 

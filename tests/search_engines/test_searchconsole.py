@@ -13,7 +13,12 @@ import pytest
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.search_engines import searchconsole
-from airflow_sitemaps.search_engines.searchconsole import SearchConsoleClient, SubmittedSitemap, submit_all
+from airflow_sitemaps.search_engines.searchconsole import (
+    GoogleInspector,
+    SearchConsoleClient,
+    SubmittedSitemap,
+    submit_all,
+)
 from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError
 from tests.support.website import Page, Site
 
@@ -88,6 +93,22 @@ def test_a_sitemap_of_another_property_is_not_sent(engine: Site, loopback: HttpC
 def test_properties_that_cannot_be(site: str) -> None:
     with pytest.raises(ConfigurationError, match="give a URL prefix that ends in '/'"):
         SearchConsoleClient(site=site, token=lambda: TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("site", "written"),
+    [
+        ("HTTPS://WWW.Example.com/Shop/", "https://www.example.com/Shop/"),
+        ("SC-Domain:Example.com", "sc-domain:example.com"),
+    ],
+)
+def test_the_host_of_a_property_may_have_capitals(site: str, written: str) -> None:
+    url = "https://www.example.com/Shop/sitemap.xml"
+    client = SearchConsoleClient(site=site, token=lambda: TOKEN)
+    assert client.site == written
+    assert client.address(url) == SearchConsoleClient(site=written, token=lambda: TOKEN).address(url)
+    inspector = GoogleInspector(properties=(site, written), token=lambda: TOKEN)
+    assert (inspector.properties, inspector.homes(url)) == ((written,), [written])
 
 
 def refused(reason: str) -> bytes:
