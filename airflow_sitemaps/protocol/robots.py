@@ -33,7 +33,7 @@ _DISALLOWS: Final = re.compile(rf"(?i)[ \t\f\v]*(?:{_DISALLOW})[ \t:]")
 _NO_RULE: Final = re.compile(rf"(?i)(?:\A|(?<=[\r\n]))(?![ \t\f\v]*(?:user[- ]?agent|allow|{_DISALLOW})[ \t:])[^\r\n]+")
 _BLOCK: Final = re.compile(
     rb"""(?x) (?:\A|(?<=[\r\n]))
-    [ \t\f\v]*\#[ ]BEGIN[ ]airflow-sitemaps (?P<name>[^\r\n]*?) [ \t\f\v]*(?:\r?\n|\r(?!\n))
+    [ \t\f\v]*\#[ ]BEGIN[ ]airflow-sitemaps (?P<name>(?:[^\r\n]*\S)?) [ \t\f\v]*(?:\r?\n|\r(?!\n))
     (?:[ \t\f\v]*(?:(?i:sitemap)[ \t]*:[^\r\n]*)?(?:\r?\n|\r(?!\n)))*
     [ \t\f\v]*\#[ ]END[ ]airflow-sitemaps (?P=name) [ \t\f\v]*(?:\r?\n|\r(?!\n)|\Z)"""
 )

@@ -268,6 +268,13 @@ def test_a_hostile_file_takes_no_time() -> None:
     assert not robots.read("Sitemap:" + " " * 600_000 + "x").sitemaps, "beyond 500 KiB nothing is read"
 
 
+@pytest.mark.timeout(10)  # a search of each end of the name for an end of the block would take a minute
+def test_a_block_whose_name_ends_in_spaces_takes_no_time() -> None:
+    for name in (b" " * 20_000, b" x" + b"\t" * 20_000):
+        before = b"# BEGIN airflow-sitemaps" + name + b"\n" + b"Sitemap: https://x/a\n" * 5_000
+        assert robots.merge(before, OURS).startswith(before)
+
+
 @given(st.text(max_size=60))
 def test_whatever_the_text_it_is_read(content: str) -> None:
     robots.read(content).allows("https://example.com/a", "bot")
