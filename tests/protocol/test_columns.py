@@ -386,6 +386,14 @@ def test_many_years_and_many_priorities() -> None:
     assert_equal(rows, STAMPS, row_context())
 
 
+def test_computed_priorities_have_no_more_texts_than_are_written() -> None:
+    """Tables of the texts are kept for many batches, so one entry for each value would fill the memory."""
+    rows = [{"loc": LOC, "priority": priority} for priority in (0.51234567, 0.51229999, 2.0, None, 0.5123, 3.0)]
+    assert_equal(rows, STAMPS, row_context())
+    priority = run(batch(rows, STAMPS), row_context())[2].priority
+    assert priority is not None and sorted(map(str, priority.texts)) == ["0.5123", "None"]
+
+
 # ---------------------------------------------------------------- futures, news, size
 
 

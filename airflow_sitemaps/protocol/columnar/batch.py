@@ -123,7 +123,10 @@ def _clean_hints(rule: str, read: Callable[[str], str | None], work: _Work, cont
             texts.append(None)
             faulty.append(number)
     indices = encoded.indices
-    hints = Hints(codes=pc.fill_null(indices, len(texts)), texts=(*texts, None))
+    written = pa.array(texts, pa.string()).dictionary_encode()  # far fewer than the values, if those are computed numbers
+    codes = pa.concat_arrays([written.indices, pa.nulls(1, pa.int32())]).take(pc.fill_null(indices, len(texts)))
+    listed = written.dictionary.to_pylist()
+    hints = Hints(codes=pc.fill_null(codes, len(listed)), texts=(*listed, None))
     bad = pc.fill_null(pc.is_in(indices, pa.array(faulty, indices.type)), False) if faulty else None
     if bad is None or not bad.true_count:
         return hints
