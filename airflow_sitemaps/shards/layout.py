@@ -159,11 +159,11 @@ class IndexSettings:
 
 def checked_base_url(base_url: str, *, where: str) -> str:
     """Return the address of a public folder, ending in ``/``, or raise ConfigurationError, which says what is wrong."""
+    shown = "…" if "@" in str(base_url) else repr(base_url)  # it may hold a password
     try:
         parts = urlsplit(base_url if isinstance(base_url, str) else "")
         _ = parts.port
     except ValueError as e:
-        shown = "…" if "@" in base_url else repr(base_url)  # it may hold a password
         raise ConfigurationError(f"{where}: base_url={shown} is not a URL ({e})") from e
     if parts.username is not None or parts.password is not None:
         raise ConfigurationError(
@@ -171,7 +171,7 @@ def checked_base_url(base_url: str, *, where: str) -> str:
         )
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
-            f"{where}: base_url={base_url!r} must be absolute, a text like 'https://www.example.com/sitemaps/': "
+            f"{where}: base_url={shown} must be absolute, a text like 'https://www.example.com/sitemaps/': "
             "it is the address at which crawlers read the folder"
         )
     if parts.path.endswith((".xml", ".xml.gz")):

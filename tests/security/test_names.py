@@ -100,6 +100,17 @@ def test_a_base_url_is_a_plain_address(base_url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "base_url", ["https://me:secret@host/", "https:/me:secret@host/", "me:secret@host", "https://me:secret@[x/"]
+)
+def test_a_password_in_a_base_url_is_not_repeated(base_url: str, tmp_path: Path) -> None:
+    source = MemorySourceConfig([])
+    for make in (lambda: LocalStore(tmp_path, base_url=base_url), lambda: Section("pages", source, base_url=base_url)):
+        with pytest.raises(ConfigurationError, match="base_url") as raised:
+            make()
+        assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
     "params",
     [
         {"rebuild": ["../../x"]},
