@@ -19,7 +19,7 @@ from airflow.sdk import DAG, XComArg, task
 from airflow.utils.session import create_session
 from sqlalchemy import select, update
 
-from airflow_sitemaps import Canary, Guards, Website
+from airflow_sitemaps import Canary, Guards, Website, pipeline
 from airflow_sitemaps.airflow_compat import AirflowSkipException
 from airflow_sitemaps.assets import EXTRA_LIMIT
 from airflow_sitemaps.errors import ConfigurationError, StoreError
@@ -28,7 +28,7 @@ from airflow_sitemaps.operators.base import SitemapOperator
 from airflow_sitemaps.operators.plan import SitemapPlanOperator, deployment
 from airflow_sitemaps.operators.publish import SitemapPublishOperator, SitemapRollbackOperator, SitemapWriteOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
-from airflow_sitemaps.pipeline import build, stages, status
+from airflow_sitemaps.pipeline import build, status
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
@@ -533,7 +533,7 @@ def test_a_rollback_that_is_retried_after_its_commit_is_not_repeated(
     build(sitemap)
     products.extend(rows(90, 91))
     build(sitemap)
-    rollback, tries = stages.rollback, []
+    rollback, tries = pipeline.rollback, []
 
     def killed(*arguments: Any, **settings: Any) -> Any:
         tries.append(1)
@@ -544,7 +544,7 @@ def test_a_rollback_that_is_retried_after_its_commit_is_not_repeated(
             build(sitemap)
         raise StoreError("the first try ends here")
 
-    monkeypatch.setattr(stages, "rollback", killed)
+    monkeypatch.setattr(pipeline, "rollback", killed)
     retrying = {"retries": 1, "retry_delay": 0}
     with DAG(f"back_{is_replaced}", schedule=None, max_active_runs=1, default_args=retrying) as back:
         SitemapRollbackOperator(task_id="rollback", sitemap=sitemap, generation=1)
