@@ -149,10 +149,12 @@ class SqlSession:
         try:
             with self.transaction(f"counting the rows of each {column}", reads=True) as connection:
                 return siblings.values(self.context, connection, column, least, most)
-        except SourceError:  # a retry cannot add a column
+        except SourceError as error:
+            if isinstance(error.__context__, exc.DBAPIError) and is_passing(error.__context__):
+                raise
             with self.transaction("describing the columns") as connection:
                 context, wanted = self.context, {"Section.each": [column.strip('"`')]}
-                columns_of(connection, context.dialect, context.relation, context.name, wanted)
+                columns_of(connection, context.dialect, context.relation, context.name, wanted)  # a retry adds none
             raise
 
     def table_version(self) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import exc
 
 from airflow_sitemaps import (
     Guards,
@@ -40,6 +41,7 @@ from airflow_sitemaps.pipeline.plan import sections as planned_sections
 from airflow_sitemaps.pipeline.request import OpenSitemap, member_name
 from airflow_sitemaps.shards import Member
 from airflow_sitemaps.shards.guards import BARE_LIMITS, Refusal
+from airflow_sitemaps.sources.queries import siblings
 from airflow_sitemaps.sources.session import SqlSession
 from airflow_sitemaps.testing import FakeClock, crawl
 from airflow_sitemaps.triggers import in_worker
@@ -132,6 +134,20 @@ def test_a_missing_column_of_the_values_is_an_error_of_the_setting(column: str, 
     sitemap = Sitemap(shop.store, [Section.each(column, own, name="products", least=LEAST)])
     said = r"Section.each='local': there is no such column. Did you mean 'locale'\?"
     with pytest.raises(SourceConfigurationError, match=said):
+        shop.build(sitemap=sitemap)
+
+
+def test_a_failure_that_passes_says_nothing_of_the_column(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database may have more columns than it describes, such as the number of a row."""
+
+    def locked(*_: Any) -> None:
+        raise exc.OperationalError("SELECT", {}, sqlite3.OperationalError("database is locked"))
+
+    shop.add("de", LEAST)
+    own = SqlSource("shop", table="products", key="id", loc=f"{BASE}{{slug}}")
+    sitemap = Sitemap(shop.store, [Section.each("rowid", own, name="products", least=LEAST)])
+    monkeypatch.setattr(siblings, "values", locked)
+    with pytest.raises(SourceError, match="database is locked"):
         shop.build(sitemap=sitemap)
 
 
