@@ -379,7 +379,8 @@ class SitemapRollbackOperator(SitemapOperator):
         with permanent_failures(context):
             generation = self.whole_number("generation", self.generation)
             allow = listed(context["params"].get("allow"))
-            since = context["dag_run"].start_date  # of an earlier try: this task may have been killed after its commit
+            # An earlier try may have been killed after its commit. A first try has none: the rollback is of another run.
+            since = context["dag_run"].start_date if context["ti"].try_number > 1 else None
             report = rollback(self.sitemap, generation, origin=deployment(), allow=allow, since=since)
         self.observe(report)
         return self.emit(context, report)

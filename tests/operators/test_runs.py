@@ -14,7 +14,7 @@ import pytest
 from airflow.models.asset import AssetEvent, AssetModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.providers.standard.operators.python import BranchPythonOperator
+from airflow.providers.standard.operators.python import BranchPythonOperator, PythonOperator
 from airflow.sdk import DAG, XComArg, task
 from airflow.utils.session import create_session
 from sqlalchemy import select, update
@@ -553,6 +553,24 @@ def test_a_rollback_that_is_retried_after_its_commit_is_not_repeated(
 
     assert (len(tries), status(sitemap).generation) == (2, 4 if is_replaced else 3)
     assert any(f"{URL}p/90" in urls for urls in published(tmp_path / "site").values()) == is_replaced
+
+
+def test_a_rollback_of_another_run_is_no_earlier_try(sitemap: Sitemap, products: list[dict[str, Any]]) -> None:
+    """A person rolls back while a long run goes on, which then publishes and rolls back itself."""
+
+    def others() -> None:
+        pipeline.rollback(sitemap, 1)
+        build(sitemap)
+
+    build(sitemap)
+    products.extend(rows(90, 91))
+    build(sitemap)
+    with DAG("long", schedule=None, max_active_runs=1, default_args={"retries": 0}) as long:
+        task = SitemapRollbackOperator(task_id="rollback", sitemap=sitemap, generation=1)
+        PythonOperator(task_id="others", python_callable=others) >> task
+
+    assert states(run(long)) == {"others": "success", "rollback": "success"}
+    assert status(sitemap).generation == 5
 
 
 def test_the_operator_keeps_its_own_sitemap_unrendered(sitemap: Sitemap) -> None:
