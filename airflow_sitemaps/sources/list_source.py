@@ -182,11 +182,12 @@ def _of_yaml(text: str, where: str) -> list[object]:
     import yaml  # noqa: PLC0415
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            names = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        def compose_mapping_node(self, anchor: Any) -> Any:
+            node = super().compose_mapping_node(anchor)
+            names = Counter(key.value for key, _ in node.value if key.tag == "tag:yaml.org,2002:str")
             if twice := [name for name, count in names.items() if count > 1]:  # PyYAML keeps the last value
                 raise yaml.MarkedYAMLError(f"{twice[0]!r} is named twice; name it once", node.start_mark)
-            return super().construct_mapping(node, deep)
+            return node
 
     try:
         pages = yaml.load(text, Loader)  # noqa: S506 - a SafeLoader

@@ -98,6 +98,15 @@ def test_a_character_that_json_escapes_as_two_is_read_from_yaml(tmp_path: Path) 
         build(sitemap(tmp_path, ListSource(file=str(file))))
 
 
+def test_what_yaml_merges_is_not_named_twice(tmp_path: Path) -> None:
+    file = tmp_path / "pages.yaml"
+    file.write_text(
+        "- &a {loc: /a, priority: 0.5}\n- &b {<<: *a, loc: /b, lastmod: 2026-01-02}\n- {<<: *a, <<: *b, loc: /c}\n"
+    )
+    build(sitemap(tmp_path, ListSource(file=str(file))))
+    assert urls(tmp_path / "site") == [f"{URL}{page}" for page in "abc"]
+
+
 def test_a_file_is_named_by_a_text() -> None:
     with pytest.raises(SourceConfigurationError, match=r"or file='pages\.csv'"):
         ListSource(file=Path("pages.csv"))  # type: ignore[arg-type]
