@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from traceback import clear_frames
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -227,7 +228,7 @@ class SitemapPublishOperator(SitemapOperator):
 
     def _is_write(self, task: str) -> bool:
         """Return whether a key of ``_states`` is of the writing task: ``write`` or ``write_3``."""
-        return bool(self.writer_id) and not task.removeprefix(self.writer_id).lstrip("_0123456789")
+        return bool(self.writer_id) and re.fullmatch(rf"{re.escape(self.writer_id)}(_\d+)?", task) is not None
 
     def _skipped_before(self, ti: Any, states: Mapping[str, Any], *, is_written: bool) -> list[str]:
         """Return the tasks that the DAG puts before this one, such as a check, if all of them are skipped.

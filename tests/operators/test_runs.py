@@ -420,17 +420,17 @@ def test_a_branch_that_skips_the_task_before_publish_keeps_the_sitemap(sitemap: 
     assert (unchanged["good"], unchanged["sitemap.publish"]) == ("skipped", "success"), "which records that it is fresh"
 
 
-@pytest.mark.parametrize("own_rule", [None, "all_done"])
+@pytest.mark.parametrize(("name", "own_rule"), [("check", None), ("2026_01", None), ("check", "all_done")])
 def test_a_check_that_fails_before_publish_keeps_the_sitemap(
-    sitemap: Sitemap, tmp_path: Path, own_rule: str | None
+    sitemap: Sitemap, tmp_path: Path, name: str, own_rule: str | None
 ) -> None:
     """The rule ``all_done``, without which no section is published after a failed write task, ignores it."""
 
-    @task
+    @task(task_id=name)
     def check() -> None:
         raise ValueError("too few rows in stock")
 
-    with DAG(f"checked_{own_rule}", schedule=None, max_active_runs=1) as dag:
+    with DAG(f"checked_{name}_{own_rule}", schedule=None, max_active_runs=1) as dag:
         group = SitemapTaskGroup("sitemap", sitemap, publish_kwargs={"trigger_rule": own_rule} if own_rule else {})
         group.write >> check() >> group.publish
 
@@ -439,7 +439,7 @@ def test_a_check_that_fails_before_publish_keeps_the_sitemap(
     assert (tmp_path / "site" / "sitemap.xml").exists() == bool(own_rule)
     assert states(ended)["sitemap.publish"] == ("success" if own_rule else "failed")
     if not own_rule:
-        assert xcom(ended, "sitemap.publish", FAILED)["message"].startswith("check did not succeed")
+        assert xcom(ended, "sitemap.publish", FAILED)["message"].startswith(f"{name} did not succeed")
 
 
 @pytest.mark.parametrize("rule", ["all_success", "none_skipped"])
