@@ -27,6 +27,7 @@ from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.plugin.dag_profiles import asset_tasks, profile_of
 from airflow_sitemaps.plugin.dag_runs import PUBLISHES, RUNS_AT_ONCE, newest_ended, sitemap_tasks
 from airflow_sitemaps.plugin.events import asset_by_uri
+from airflow_sitemaps.plugin.pages import announcements
 from airflow_sitemaps.plugin.pages.announcements import MAX_PARTS, MAX_RUNS, RETURNED
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
@@ -324,6 +325,27 @@ def test_an_announcement_mapped_over_sitemaps_has_a_part_for_each(
     answers = [admin.get("api/sitemap/announcements", asset=str(each.asset.uri)).json() for each in sitemaps]
 
     assert [[row["map_index"] for row in answer["rows"]] for answer in answers] == [[0, 2], [1, 2]]
+
+
+def test_a_page_counts_no_part_of_another_sitemap(
+    admin: Client, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(announcements, "MAX_PARTS", 1)
+    sitemaps = [sitemap_at(tmp_path, name) for name in ("one", "two")]
+    with DAG("each", schedule=None, max_active_runs=1) as dag:
+        for number, sitemap in enumerate(sitemaps):
+            SitemapTaskGroup(f"group_{number}", sitemap)
+        SitemapPingOperator.partial(task_id="ping", url="https://a.example/{sitemap}").expand(sitemap=sitemaps)
+    sync(dag)
+    add_run(session, "each", Ran(1), NOW)
+    for index, sitemap in enumerate(sitemaps):
+        add_task(session, "each", "run-1", "ping", "SitemapPingOperator", "success", NOW, NOW, map_index=index)
+        push(session, "each", "ping", index, PART_OF, {"sitemap": str(sitemap.asset.uri)})
+    session.commit()
+
+    answers = [admin.get("api/sitemap/announcements", asset=str(each.asset.uri)).json() for each in sitemaps]
+
+    assert [([row["map_index"] for row in a["rows"]], a["left_out"]) for a in answers] == [([0], 0), ([1], 0)]
 
 
 def test_a_wide_mapped_announcement_is_read_in_part(admin: Client, session: Session, tmp_path: Path) -> None:

@@ -162,13 +162,14 @@ def announcements(session: Session, tasks: AssetTasks, asset: str) -> Announceme
     done = [task for task in done if task.state not in ("skipped", "removed", "scheduled")]
     ended = {(task.dag_id, task.task_id) for task in done if task.state in ("success", "failed")}
     done += dag_runs.newest_ended(session, kinds.keys() - ended)
+    part_of = dag_runs.pushed_by(session, done, (PART_OF,))
+    done = [t for t in done if mapping(part_of.get((*t.key, PART_OF))).get("sitemap", asset) == asset]
     parts = defaultdict[tuple[str, str, str], list[TaskState]](list)
     for task in sorted(done, key=lambda task: task.state != "failed"):
         parts[task.key[:3]].append(task)
     left_out = sum(max(0, len(members) - MAX_PARTS) for members in parts.values())
     done = [task for members in parts.values() for task in members[:MAX_PARTS]]
-    pushed = dag_runs.pushed_by(session, done, (RETURNED, FAILED, PART_OF))
-    done = [t for t in done if mapping(pushed.get((*t.key, PART_OF))).get("sitemap", asset) == asset]
+    pushed = dag_runs.pushed_by(session, done, (RETURNED, FAILED))
     rows = [_row(task, kinds[task.dag_id, task.task_id], pushed) for task in done]
     return Announcements(rows=sorted(rows, key=lambda row: str(row.at or "~"), reverse=True), left_out=left_out)
 
