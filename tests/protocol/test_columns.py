@@ -391,7 +391,8 @@ def test_computed_priorities_have_no_more_texts_than_are_written() -> None:
     rows = [{"loc": LOC, "priority": priority} for priority in (0.51234567, 0.51229999, 2.0, None, 0.5123, 3.0)]
     assert_equal(rows, STAMPS, row_context())
     priority = run(batch(rows, STAMPS), row_context())[2].priority
-    assert priority is not None and sorted(map(str, priority.texts)) == ["0.5123", "None"]
+    assert priority is not None
+    assert sorted(map(str, priority.texts)) == ["0.5123", "None"]
 
 
 # ---------------------------------------------------------------- futures, news, size
