@@ -123,7 +123,8 @@ def _clean_hints(rule: str, read: Callable[[str], str | None], work: _Work, cont
             texts.append(None)
             faulty.append(number)
     indices = encoded.indices
-    written = pa.array(texts, pa.string()).dictionary_encode()  # far fewer than the values, if those are computed numbers
+    # Computed numbers are written with few digits, so there are far fewer texts than values.
+    written = pa.array(texts, pa.string()).dictionary_encode()
     codes = pa.concat_arrays([written.indices, pa.nulls(1, pa.int32())]).take(pc.fill_null(indices, len(texts)))
     listed = written.dictionary.to_pylist()
     hints = Hints(codes=pc.fill_null(codes, len(listed)), texts=(*listed, None))
