@@ -101,7 +101,7 @@ class Judgment:
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    checks: tuple[SectionCheck, ...] = ()
+    check: SectionCheck | None = None
 
 
 @dataclass(slots=True)
@@ -128,8 +128,10 @@ def judge_sample(context: SectionContext, plan: SectionPlan) -> Judgment:
     actions = plan.actions if wanted is not None else [action for action in plan.actions if action.kind.writes]
     settings = row_context_of(context.sitemap, context.section, context.clock)
     sample = _rendered(context.source, [action.range for action in actions], settings, wanted or SAMPLE_ROWS)
-    judgment = _judged(sample, context, plan, settings) if actions else Judgment()
-    return judgment if wanted is None else replace(judgment, checks=(_check(sample, plan, settings),))
+    check = None if wanted is None else _check(sample, plan, settings)
+    if not actions:
+        return Judgment(check=check)
+    return replace(_judged(sample, context, plan, settings), check=check)
 
 
 def _rendered(source: Source, ranges: Sequence[KeyRange], settings: RowContext, most: int) -> _Rendered:

@@ -20,7 +20,7 @@ from airflow_sitemaps.errors import (
     SourceError,
     TransientError,
 )
-from airflow_sitemaps.pipeline.plan.dry_run import Judgment, judge_sample
+from airflow_sitemaps.pipeline.plan.dry_run import judge_sample
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
 from airflow_sitemaps.pipeline.plan.surveys import SharedSurveys
 from airflow_sitemaps.pipeline.refusals import change_of, published_sections
@@ -52,8 +52,8 @@ class Planned:
     plan: SectionPlan
     refusals: Sequence[Refusal]
     warnings: Sequence[str]
-    notes: Sequence[str]
-    checks: Sequence[SectionCheck]
+    notes: Sequence[str] = ()
+    checks: Sequence[SectionCheck] = ()
 
 
 @dataclass(slots=True)
@@ -127,12 +127,15 @@ def _plan_one(run: RunContext, section: Section, surveyed: Surveyed, shared: Sha
         context = run.of_section(section, source)
         plan = replace(plan_section(context, shared), moved=surveyed.moved.get(section.name, 0))
         check_null_keys(run.sitemap, section, plan)
-        sample = judge_sample(context, plan) if run.request.dry_run else Judgment()
+        sample = judge_sample(context, plan) if run.request.dry_run else None
     refusals = list(rows_at_plan(change_of(run, section, context.before, run.clock.now()), plan))
+    if sample is None:
+        surveyed.sections[section.name] = Planned(plan, refusals, plan.warnings)
+        return
     guards = {refusal.guard for refusal in refusals}
     refusals += [refusal for refusal in sample.refusals if refusal.guard not in guards]
-    warnings = (*plan.warnings, *sample.warnings)
-    surveyed.sections[section.name] = Planned(plan, refusals, warnings, sample.notes, sample.checks)
+    checks = () if sample.check is None else (sample.check,)
+    surveyed.sections[section.name] = Planned(plan, refusals, [*plan.warnings, *sample.warnings], sample.notes, checks)
 
 
 def check_null_keys(sitemap: Sitemap, section: Section, plan: SectionPlan) -> None:
