@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from airflow_sitemaps.pipeline.report import ShardCounts
 from airflow_sitemaps.protocol.markup import FOOTER, header
 from airflow_sitemaps.shards.codec import encode
+from airflow_sitemaps.shards.ranges import KeyRange
 from tests.support.plugin_factories import add_event, extra, manifest, report
 
 if TYPE_CHECKING:
@@ -156,9 +157,23 @@ def url_of(position: int) -> str:
     return f"https://shop.example/p/{SEARCHED * 49_900 + position}"
 
 
+def planted() -> Manifest:
+    """A manifest with harmful texts wherever the decoder takes any text."""
+    made = manifest(30)
+    section = made.sections["products"]
+    shards = tuple(
+        structs.replace(
+            shard, range=KeyRange((f"{n:02}{HARM}",) if n else None, (f"{n + 1:02}{HARM}",)), dropped={HARM: 5}, fixed={HARM: 5},
+            newest_lastmod=HARM, file=None if shard.file is None else structs.replace(shard.file, name=f"{HARM}{n}.xml.gz"),
+        )
+        for n, shard in enumerate(section.shards)
+    )  # fmt: skip
+    return structs.replace(made, sections={"products": structs.replace(section, shards=shards)})
+
+
 def add_planted(site: Site) -> str:
     """A history and a manifest that a writer of the store could forge; returns the asset's URI."""
-    state = state_of(site, "planted", manifest(30, name=HARM))
+    state = state_of(site, "planted", planted())
     now = datetime.now(timezone.utc)
     made = report(7, at=now, shards=30, index_urls=("javascript:alert(1)", f"https://planted.example/{HARM}"))
     section = replace(
