@@ -306,9 +306,8 @@ def test_the_parts_of_a_mapped_announcement_have_their_own_outcomes(
     ]
 
 
-def test_an_announcement_mapped_over_sitemaps_has_a_part_for_each(
-    admin: Client, session: Session, tmp_path: Path
-) -> None:
+def mapped_over_two_sitemaps(session: Session, tmp_path: Path) -> list[Sitemap]:
+    """The sitemaps of the DAG ``each``, whose task ``ping`` is mapped over them, with a run."""
     sitemaps = [sitemap_at(tmp_path, name) for name in ("one", "two")]
     with DAG("each", schedule=None, max_active_runs=1) as dag:
         for number, sitemap in enumerate(sitemaps):
@@ -316,6 +315,13 @@ def test_an_announcement_mapped_over_sitemaps_has_a_part_for_each(
         SitemapPingOperator.partial(task_id="ping", url="https://a.example/{sitemap}").expand(sitemap=sitemaps)
     sync(dag)
     add_run(session, "each", Ran(1), NOW)
+    return sitemaps
+
+
+def test_an_announcement_mapped_over_sitemaps_has_a_part_for_each(
+    admin: Client, session: Session, tmp_path: Path
+) -> None:
+    sitemaps = mapped_over_two_sitemaps(session, tmp_path)
     for index in (0, 1, 2):  # the last one failed before it could say whose part it is
         add_task(session, "each", "run-1", "ping", "SitemapPingOperator", "failed", NOW, NOW, map_index=index)
         if index < 2:
@@ -331,13 +337,7 @@ def test_a_page_counts_no_part_of_another_sitemap(
     admin: Client, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(announcements, "MAX_PARTS", 1)
-    sitemaps = [sitemap_at(tmp_path, name) for name in ("one", "two")]
-    with DAG("each", schedule=None, max_active_runs=1) as dag:
-        for number, sitemap in enumerate(sitemaps):
-            SitemapTaskGroup(f"group_{number}", sitemap)
-        SitemapPingOperator.partial(task_id="ping", url="https://a.example/{sitemap}").expand(sitemap=sitemaps)
-    sync(dag)
-    add_run(session, "each", Ran(1), NOW)
+    sitemaps = mapped_over_two_sitemaps(session, tmp_path)
     for index, sitemap in enumerate(sitemaps):
         add_task(session, "each", "run-1", "ping", "SitemapPingOperator", "success", NOW, NOW, map_index=index)
         push(session, "each", "ping", index, PART_OF, {"sitemap": str(sitemap.asset.uri)})

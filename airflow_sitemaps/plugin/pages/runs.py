@@ -359,9 +359,7 @@ def _group(tasks: Sequence[TaskState], pushed: Pushed, now: datetime, own: str |
         plan=plan,
         verifications=[VerificationRun.of(t, mine.get((*t.key, VERIFIED))) for t in tasks if t.kind == "verify"],
         failed=outcomes.reasons_of(mine),
-        refused=[
-            r for (*_, key), value in mine.items() if key == REFUSED for r in refusals_of(value, own) if r.message
-        ],
+        refused=[r for (*_, key), each in mine.items() if key == REFUSED for r in refusals_of(each, own) if r.message],
         batches=[
             BatchProgress.read(
                 mine.get((*task.key, WRITTEN)),
