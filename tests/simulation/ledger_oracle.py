@@ -94,7 +94,7 @@ class LedgerOracle:
             known: dict[str, Line] = {}
             written: dict[str, Line] = {}
             for shard in section.shards:
-                own = self._shard(shard, new.run, ledger)
+                own = self._shard(shard, new.run if planned is not None else None, ledger)
                 known |= own
                 if shard.part is not None and shard.part.body.startswith(run_directory(new.run)):
                     written |= own
@@ -107,13 +107,17 @@ class LedgerOracle:
                     self._guarded(written, known, before, ledger, guards)
         self._lines[new.generation] = lines
 
-    def _shard(self, shard: Shard, run: str, ledger: LedgerPlan | None) -> dict[str, Line]:
-        """Return the lines of a shard, after a check that its part lists its URLs with their lastmods (law 1)."""
+    def _shard(self, shard: Shard, run: str | None, ledger: LedgerPlan | None) -> dict[str, Line]:
+        """Return the lines of a shard, after a check that its part lists its URLs with their lastmods (law 1).
+
+        ``run`` is None for a section that the run did not plan. An answer may have published the run's own files before.
+        """
         if shard.file is None:
             if shard.part is not None:
                 raise BrokenLawError("a range without a file has a part")
             return {}
-        if shard.file.body.startswith(run_directory(run)) and (shard.part is None) != (ledger is None):
+        is_own = run is not None and shard.file.body.startswith(run_directory(run))
+        if is_own and (shard.part is None) != (ledger is None):
             raise BrokenLawError(
                 f"{shard.file.body} was written by a run with ledger={ledger}, its part is {shard.part}"
             )
