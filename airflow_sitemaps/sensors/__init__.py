@@ -35,15 +35,15 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
     ``rewrite_after=``, parameters such as dates, and any ``change_detection`` but ``"digest"`` need a plan. If a section has
     one of these, the sensor plans at each poke, in a worker. In the default mode ``reschedule``, it holds no worker slot between two pokes.
 
-    With ``probe``, it compares one value of the database, such as ``SELECT max(updated_at) FROM products`` or the
-    engine's own version of a table. It succeeds when the value differs from that of the last start, or when a section
+    With ``probe``, it compares the first row of a query, such as ``SELECT max(updated_at) FROM products`` or the
+    engine's own version of a table. It succeeds when a value differs from the last start, or when a section
     has not been published or found unchanged since. In deferrable mode the triggerer polls, without a worker slot.
 
     Args:
         sitemap: The sitemap.
         sections: Sections that the DAG publishes: a list, or one text with commas; empty means all. Without ``probe`` the
             sensor plans these. With it, a run of other sections does not count as a run since the last start.
-        probe: A query that returns one value; a Jinja template. Default: none.
+        probe: A query that returns one row, mostly of one value; a Jinja template. Default: none.
         conn_id: Connection of the probe. Default: that of the sitemap's first section.
         deferrable: Whether the triggerer polls. Default: Airflow's ``[operators] default_deferrable``.
         **kwargs: Arguments of Airflow's ``BaseSensorOperator``, such as ``poke_interval`` and ``timeout`` in seconds. With
