@@ -15,7 +15,7 @@ from types import UnionType
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from cachetools import LRUCache
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, create_model
+from pydantic import BaseModel, ConfigDict, PlainSerializer, create_model
 
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.shards.plan import SectionFailure
@@ -56,11 +56,6 @@ def texts(value: object) -> list[str]:
     return [text(v) for v in items(value) if isinstance(v, str)]
 
 
-def counts(value: object) -> dict[str, int]:
-    """Return a mapping of names to counts."""
-    return {name: integer(number) for name, number in mapping(value).items()}
-
-
 def timestamp(value: object) -> str:
     """Return a time as ISO 8601 in UTC, or an empty text if the value is not a time. Without a zone it is in UTC."""
     try:
@@ -92,31 +87,22 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ForeignModel(StrictModel):
-    """A response that is read from what a task pushed. Its fields have the types below, and defaults."""
-
-    @classmethod
-    def read(cls, value: object, **more: Any) -> Any:
-        """Return the model of a value. Fields that the value lacks have their defaults."""
-        parts = {name: part for name, part in mapping(value).items() if name in cls.model_fields and part is not None}
-        return cls.model_validate({**parts, **more})
-
-
 Moment = Annotated[datetime, PlainSerializer(iso, return_type=str)]
-Text = Annotated[str, BeforeValidator(text)]
-Whole = Annotated[int, BeforeValidator(integer)]
-Texts = Annotated[list[str], BeforeValidator(texts)]
-Counts = Annotated[dict[str, int], BeforeValidator(counts)]
 
 _WRONG: Final = object()
 _NAMES: Final = {kind.__name__: kind for kind in (Mapping, SectionFailure, PrefixCount, LastmodTrust)}
 """Names that the annotations of ``pipeline.report`` use, and that it imports for type checkers only."""
 
 
-def read_as(kind: Callable[..., V], value: object) -> V:
-    """Return a dataclass or Struct from JSON. A wrong or missing value becomes the field's default, or else zero."""
-    written, fields = mapping(value), {}
+def read_as(kind: Callable[..., V], value: object, /, **own: Any) -> V:
+    """Return a dataclass, Struct or model from JSON. A wrong or missing value becomes the field's default, or else zero.
+
+    ``own`` are values of fields that are not read.
+    """
+    written, fields = mapping(value), dict(own)
     for name, (convert, zero) in _fields(kind).items():
+        if name in own:
+            continue
         converted = convert(written[name]) if name in written else _WRONG
         if converted is not _WRONG:
             fields[name] = converted
@@ -163,10 +149,10 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
         return lambda value: None if value is None else some(value)
     if origin is Literal:
         return lambda value: value if isinstance(value, str) and value in args else _WRONG
-    if origin is tuple:
+    if origin in (tuple, list):
         member = _converter(args[0])
-        return lambda value: tuple(v for v in map(member, items(value)) if v is not _WRONG)
-    if origin is Mapping:
+        return lambda value: origin(v for v in map(member, items(value)) if v is not _WRONG)
+    if origin in (Mapping, dict):
         member = _converter(args[1])
         return lambda value: {k: v for k, raw in mapping(value).items() if (v := member(raw)) is not _WRONG}
     return _SCALARS.get(hint) or (lambda value: read_as(hint, value))
@@ -179,6 +165,7 @@ def _number(value: object) -> Any:
 
 
 _SCALARS: Final[Mapping[Any, Callable[[Any], Any]]] = {
+    bool: lambda value: value if isinstance(value, bool) else _WRONG,
     int: lambda value: _WRONG if isinstance(value, bool) or not isinstance(value, (int, float)) else integer(value),
     float: _number,
     str: lambda value: text(value) if isinstance(value, str) else _WRONG,

@@ -26,7 +26,7 @@ from airflow_sitemaps.plugin.pages.announcements import (
     index_status_of,
 )
 from airflow_sitemaps.plugin.pages.sitemap_pages import csv_of
-from airflow_sitemaps.plugin.readings import StrictModel, Text, Texts
+from airflow_sitemaps.plugin.readings import StrictModel, read_as
 from airflow_sitemaps.plugin.routes import Asset, Now, ReadableDags, as_csv, may_read_assets, sitemap_of, validated
 from airflow_sitemaps.plugin.shard_map import (
     MAX_PAGE,
@@ -206,9 +206,9 @@ async def funnel(sitemap: DetachedSitemap, engine: Engine = "google") -> Respons
 class GuardResults(StrictModel):
     """What guards, permits, people and canaries decided in one run. ``at`` is ISO 8601."""
 
-    run: Text
-    at: Text
-    lines: Texts
+    run: str
+    at: str
+    lines: list[str]
 
 
 class GuardHistory(StrictModel):
@@ -221,7 +221,7 @@ class GuardHistory(StrictModel):
 async def guards(sitemap: DetachedSitemap) -> Response:
     """Return what the newest reports say of guards: refusals, permits, answers of people, and results of canaries."""
     runs = await STATES.run(store_of(sitemap), "guards", lambda area: guard_results(StateRepository(area)))
-    return uncached(GuardHistory(runs=[GuardResults(**asdict(each)) for each in runs]))
+    return uncached(GuardHistory(runs=[read_as(GuardResults, asdict(each)) for each in runs]))
 
 
 @router.get("/find")

@@ -4,48 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from airflow_sitemaps.pipeline.report import Report, SectionReport
 from airflow_sitemaps.plugin.dag_runs import ENDED, TaskState
 from airflow_sitemaps.plugin.events import SectionSettings
-from airflow_sitemaps.plugin.readings import (
-    ForeignModel,
-    Moment,
-    StrictModel,
-    Text,
-    Whole,
-    attributes,
-    integer,
-    items,
-    mapping,
-    model_of,
-)
+from airflow_sitemaps.plugin.readings import Moment, StrictModel, attributes, model_of, read_as
 from airflow_sitemaps.protocol import CURRENT
 from airflow_sitemaps.protocol.rules import RULES
 
 LONG_AGO: Final = datetime.min.replace(tzinfo=timezone.utc)
 
 
-class FailedCheck(ForeignModel):
+class FailedCheck(StrictModel):
     """A check that failed ``count`` times in one place."""
 
-    severity: Annotated[
-        Literal["error", "warning"], BeforeValidator(lambda value: "error" if value == "error" else "warning")
-    ] = "warning"
-    rule: Text = ""
-    where: Text = ""
-    message: Text = ""
-    count: Annotated[int, BeforeValidator(lambda value: max(1, integer(value)))] = 1
+    severity: Literal["error", "warning"] = "warning"
+    rule: str = ""
+    where: str = ""
+    message: str = ""
+    count: int = 1
 
 
 CLOCKS: Final = timedelta(seconds=5)
 """How far a worker's clock, which gives a task's start, may be behind that of the API server, which gives an event's time."""
 
 
-class VerificationRun(ForeignModel):
+class VerificationRun(StrictModel):
     """One run of a verification task.
 
     Numbers are None if the task pushed none. ``failures`` are the first ones.
@@ -58,20 +45,18 @@ class VerificationRun(ForeignModel):
     state: str
     start: Moment | None
     end: Moment | None
-    sitemap: Annotated[Text, Field(exclude=True)] = ""  # the URI of its asset
-    files: Whole | None = None
-    urls: Whole | None = None
-    errors: Whole = 0
-    warnings: Whole = 0
-    failures: Annotated[
-        list[FailedCheck], BeforeValidator(lambda value: [FailedCheck.read(mapping(each)) for each in items(value)])
-    ] = []
+    sitemap: Annotated[str, Field(exclude=True)] = ""  # the URI of its asset
+    files: int | None = None
+    urls: int | None = None
+    errors: int = 0
+    warnings: int = 0
+    failures: list[FailedCheck] = []
 
     @classmethod
     def of(cls, task: TaskState, pushed: object) -> VerificationRun:
         """Return the run of a verification task, with the numbers that it pushed."""
-        run = cls.read(pushed, **attributes(task, "dag_id", "run_id", "task_id", "map_index", "state", "start", "end"))
-        return cast("VerificationRun", run)
+        names = ("dag_id", "run_id", "task_id", "map_index", "state", "start", "end")
+        return read_as(cls, pushed, **attributes(task, *names))
 
     @property
     def task(self) -> tuple[str, str, str]:

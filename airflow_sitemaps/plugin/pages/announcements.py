@@ -15,24 +15,23 @@ from airflow_sitemaps.plugin.dag_profiles import AssetTasks
 from airflow_sitemaps.plugin.dag_runs import RETURNED, Pushed, TaskState
 from airflow_sitemaps.plugin.pages.outcomes import why
 from airflow_sitemaps.plugin.readings import (
-    Counts,
     Moment,
     StrictModel,
-    Text,
     attributes,
-    counts,
     integer,
     items,
     mapping,
     model_of,
+    read_as,
     text,
     texts,
     timestamp,
 )
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.search_engines import fetches, index_status
+from airflow_sitemaps.search_engines.announcer import Announcement
 from airflow_sitemaps.search_engines.crawlers import GOOGLE
-from airflow_sitemaps.search_engines.searchconsole import Observation
+from airflow_sitemaps.search_engines.searchconsole import Observation, SubmittedSitemap
 
 MAX_RUNS: Final = 20
 MAX_FILES: Final = 50
@@ -75,14 +74,14 @@ class CoverageRow(StrictModel):
     where the index was not submitted.
     """
 
-    url: Text
-    section: Text
+    url: str
+    section: str
     listed: int
     pending: bool
     errors: int
     warnings: int
     last_read: str | None
-    discovered: Counts
+    discovered: dict[str, int]
     discovered_history: list[int | None]
 
 
@@ -192,29 +191,23 @@ Response = tuple[str, list[dict[str, Any]]]
 
 
 def _indexnow(value: Any) -> Response:
-    returned = mapping(value)
-    if returned.get("too_many") is True:
+    done = read_as(Announcement, value)
+    if done.too_many:
         return "Too many URLs changed; none were submitted.", []
-    urls, outside, requests = (integer(returned.get(name)) for name in ("urls", "outside", "requests"))
-    if not urls and not outside:
+    if not done.urls and not done.outside:
         return "No changed URLs to submit.", []
-    left_out = f"; {outside:,} outside the folder of the key were left out" if outside else ""
-    return f"{counted(urls, 'URL')} submitted in {counted(requests, 'request')}{left_out}.", []
+    left_out = f"; {done.outside:,} outside the folder of the key were left out" if done.outside else ""
+    return f"{counted(done.urls, 'URL')} submitted in {counted(done.requests, 'request')}{left_out}.", []
 
 
 def _searchconsole(value: Any) -> Response:
-    indexes = [mapping(item) for item in items(value)[:MAX_FILES]]
+    indexes = [read_as(SubmittedSitemap, item) for item in items(value)[:MAX_FILES]]
     files: list[dict[str, Any]] = [
-        {
-            "url": text(index.get("path")),
-            "last_read": text(index.get("last_downloaded")) or None,
-            "errors": integer(index.get("errors")),
-            "discovered": counts(index.get("urls")).get("web", 0),
-        }
-        for index in indexes
+        {"url": i.path, "last_read": i.last_downloaded or None, "errors": i.errors, "discovered": i.urls.get("web", 0)}
+        for i in indexes
     ]
-    discovered, errors = (sum(file[name] for file in files) for name in ("discovered", "errors"))
-    warnings = sum(integer(index.get("warnings")) for index in indexes)
+    discovered = sum(file["discovered"] for file in files)
+    errors, warnings = (sum(getattr(index, name) for index in indexes) for name in ("errors", "warnings"))
     read = max((file["last_read"] for file in files if file["last_read"]), default="")
     when = f"last read by Google {read[:10]}" if read else "not read by Google yet"
     of_files = f"{counted(discovered, 'URL')} discovered, {counted(errors, 'error')}, {counted(warnings, 'warning')}"
@@ -229,21 +222,21 @@ def _inspection(value: Any) -> Response:
 
 def _bing(value: Any) -> Response:
     summary, _ = _inspection(value)
-    site = mapping(mapping(value).get("site"))
+    site = read_as(index_status.SiteState, mapping(value).get("site"))
     files = [
         {
-            "url": text(feed.get("url")),
-            "feed": text(feed.get("status")) or "not submitted",
-            "urls": integer(feed.get("urls")),
-            "last_read": timestamp(feed.get("last_read")) or None,
+            "url": feed.url,
+            "feed": feed.status or "not submitted",
+            "urls": feed.urls,
+            "last_read": timestamp(feed.last_read) or None,
         }
-        for feed in map(mapping, items(site.get("feeds"))[:MAX_FILES])
+        for feed in site.feeds[:MAX_FILES]
     ]
-    pages = counts(site.get("pages"))
+    pages = site.pages
     if not pages:
         return summary, files
     crawled, errors = counted(pages.get("crawled", 0), "page"), counted(pages.get("errors", 0), "error")
-    of_site = f"Of the whole site on {text(site.get('day'))}: {crawled} crawled, {errors}"
+    of_site = f"Of the whole site on {site.day}: {crawled} crawled, {errors}"
     return f"{summary} {of_site}, {pages.get('in_index', 0):,} in the index.", files
 
 
@@ -281,8 +274,9 @@ def coverage_of(observations: Sequence[Observation]) -> Coverage:
         site=text(observations[-1].site),
         at=[timestamp(each.at) or None for each in observations],
         indexes=[
-            CoverageRow(
-                **attributes(index, "url", "section", "listed", "pending", "errors", "warnings", "discovered"),
+            read_as(
+                CoverageRow,
+                attributes(index, "url", "section", "listed", "pending", "errors", "warnings", "discovered"),
                 last_read=timestamp(index.last_downloaded) or None,
                 discovered_history=[each[url].get("web", 0) if url in each else None for each in earlier],
             )

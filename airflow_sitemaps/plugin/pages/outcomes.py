@@ -20,17 +20,7 @@ from airflow_sitemaps.plugin import dag_runs
 from airflow_sitemaps.plugin.dag_profiles import TaskKey
 from airflow_sitemaps.plugin.dag_runs import RETURNED, Pushed, RunKey, RunState, TaskState
 from airflow_sitemaps.plugin.events import RunSummary
-from airflow_sitemaps.plugin.readings import (
-    ForeignModel,
-    StrictModel,
-    Text,
-    attributes,
-    items,
-    mapping,
-    moment_of,
-    text,
-    texts,
-)
+from airflow_sitemaps.plugin.readings import StrictModel, attributes, items, mapping, moment_of, read_as, text, texts
 
 RECENT: Final = 6
 """Number of newest runs to read of each DAG."""
@@ -48,13 +38,13 @@ TIMED_OUT: Final = "Airflow ended the run before it published (dagrun_timeout), 
 MARKED: Final = "The run was marked as failed before it published"
 
 
-class PushedRefusal(ForeignModel):
+class PushedRefusal(StrictModel):
     """A refusal that a task pushed; ``guard`` is empty if no guard refused. ``permit`` lets one run pass."""
 
-    guard: Text = ""
-    section: Text = ""
-    message: Text = ""
-    permit: Text = ""
+    guard: str = ""
+    section: str = ""
+    message: str = ""
+    permit: str = ""
 
 
 class AskingRun(StrictModel):
@@ -165,9 +155,7 @@ def recent(
 
 def _questions(value: Any) -> list[AskingRun]:
     """Return the runs that ask a person, as a publishing task pushed them."""
-    return [
-        AskingRun(**{name: text(q.get(name)) for name in AskingRun.model_fields}) for q in map(mapping, items(value))
-    ]
+    return [read_as(AskingRun, question) for question in items(value)]
 
 
 def _is_of(publish: TaskState, event: RunSummary | None) -> bool:
@@ -324,8 +312,8 @@ def refusals_of(value: Any, group: str | None = None) -> list[PushedRefusal]:
     if not pushed:
         return []
     parts = [mapping(refusal) for refusal in items(pushed.get("refusals"))]
-    refusals = [PushedRefusal.read({**part, "permit": of_group(text(part.get("permit")), group)}) for part in parts]
-    return refusals or [PushedRefusal.read({"message": pushed.get("message")})]
+    refusals = [read_as(PushedRefusal, part, permit=of_group(text(part.get("permit")), group)) for part in parts]
+    return refusals or [PushedRefusal(message=text(pushed.get("message")))]
 
 
 def of_group(permit: str, group: str | None) -> str:

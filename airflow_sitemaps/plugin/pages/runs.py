@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.operators import FAILED, PLAN_FACTS, REFUSED, VERIFIED, WRITTEN
@@ -19,17 +18,14 @@ from airflow_sitemaps.plugin.pages import Issue, PublishedReport, VerificationRu
 from airflow_sitemaps.plugin.pages.outcomes import LINKS, FailedTask, PushedRefusal, RecentRuns, refusals_of
 from airflow_sitemaps.plugin.pages.overview import Overview
 from airflow_sitemaps.plugin.readings import (
-    Counts,
-    ForeignModel,
     Moment,
     StrictModel,
-    Texts,
-    Whole,
     attributes,
     integer,
     iso,
     items,
     mapping,
+    read_as,
     text,
 )
 
@@ -213,35 +209,32 @@ def _failed_runs(session: Session, overview: Overview, since: str) -> list[Faile
     return sorted(rows, key=lambda row: row.at)[-MAX_FAILURES:]
 
 
-class PlanSection(ForeignModel):
+class PlanSection(StrictModel):
     """A section of a plan. ``actions`` and ``reasons`` are numbers of shards."""
 
-    actions: Counts = {}
-    reasons: Counts = {}
-    rows: Whole = 0
-    rows_to_read: Whole = 0
-    gone: Whole = 0
+    actions: dict[str, int] = {}
+    reasons: dict[str, int] = {}
+    rows: int = 0
+    rows_to_read: int = 0
+    gone: int = 0
 
 
-class PlanNumbers(ForeignModel):
+class PlanNumbers(StrictModel):
     """The numbers of a plan. ``lines`` explain it."""
 
-    key: Annotated[str | None, BeforeValidator(lambda value: text(value) or None)] = None
-    base_generation: Whole = 0
-    rows_to_read: Whole = 0
-    batches: Annotated[int, BeforeValidator(lambda value: len(items(value)))] = 0
-    changes: Annotated[bool, BeforeValidator(bool)] = False
-    sections: Annotated[
-        dict[str, PlanSection],
-        BeforeValidator(lambda value: {name: PlanSection.read(part) for name, part in mapping(value).items()}),
-    ] = {}
-    more_sections: Whole = 0
-    warnings: Texts = []
-    lines: Texts = []
-    more_lines: Whole = 0
+    key: str | None = None
+    base_generation: int = 0
+    rows_to_read: int = 0
+    batches: int = 0
+    changes: bool = False
+    sections: dict[str, PlanSection] = {}
+    more_sections: int = 0
+    warnings: list[str] = []
+    lines: list[str] = []
+    more_lines: int = 0
 
 
-class TaskStep(ForeignModel):
+class TaskStep(StrictModel):
     """A sitemap task of a run."""
 
     task_id: str
@@ -258,10 +251,10 @@ class BatchProgress(TaskStep):
 
     label: str
     rows_planned: int | None
-    rows: Whole | None = None
-    urls: Whole | None = None
-    dropped: Whole | None = None
-    bytes: Whole | None = None
+    rows: int | None = None
+    urls: int | None = None
+    dropped: int | None = None
+    bytes: int | None = None
 
 
 class Speed(StrictModel):
@@ -345,8 +338,8 @@ def _group(tasks: Sequence[TaskState], pushed: Pushed, now: datetime, own: str |
     ids = {task.task_id for task in tasks}
     mine = {where: value for where, value in pushed.items() if where[2] in ids}
     facts = next((mapping(value) for (*_, key), value in mine.items() if key == PLAN_FACTS), {})
-    plan = PlanNumbers.read(facts) if facts else None
     planned = items(facts.get("batches"))
+    plan = read_as(PlanNumbers, facts, batches=len(planned)) if facts else None
     batches = [task for task in tasks if task.kind == "write" and task.map_index >= 0]
     # The names of batches as planned: Airflow names a batch only when it runs.
     returned = next((items(value) for (*_, index, key), value in mine.items() if key == RETURNED and index < 0), [])
@@ -361,7 +354,8 @@ def _group(tasks: Sequence[TaskState], pushed: Pushed, now: datetime, own: str |
         failed=outcomes.reasons_of(mine),
         refused=[r for (*_, key), each in mine.items() if key == REFUSED for r in refusals_of(each, own) if r.message],
         batches=[
-            BatchProgress.read(
+            read_as(
+                BatchProgress,
                 mine.get((*task.key, WRITTEN)),
                 **attributes(task, *TaskStep.model_fields),
                 label=task.label or labels.get(task.map_index) or f"batch {task.map_index + 1}",
