@@ -44,11 +44,15 @@ class AnnouncingOperator(SitemapOperator):
             AirflowFailException: The error is permanent, so a retry cannot help.
             AirflowSkipException: The service knows the published generation, and ``skip_unchanged`` is set.
         """
-        from airflow_sitemaps.search_engines import announcer
+        from airflow_sitemaps.pipeline.state.repository import StateRepository, last_announced
 
         with permanent_failures(context):
-            published = None if self.sitemap is None else announcer.announced(self.sitemap, self.service())
-            if self.skip_unchanged and published is not None and published.is_known:
+            sitemap: Sitemap | None = self.sitemap
+            if sitemap is None:
+                return self.announce(None)
+            state = StateRepository(sitemap.store.open().state)
+            published = state.published()
+            if self.skip_unchanged and last_announced(state.objects, self.service()) == published.generation:
                 raise AirflowSkipException(f"Generation {published.generation} was announced before: nothing changed")
             return self.announce(published)
 
@@ -57,7 +61,7 @@ class AnnouncingOperator(SitemapOperator):
         raise NotImplementedError
 
     def announce(self, published: Any) -> Any:
-        """Send the requests for an ``announcer.Announced`` (None: without a sitemap), record it, and return the responses."""
+        """Send the requests for a ``Manifest`` (None: without a sitemap), record it, and return the responses."""
         raise NotImplementedError
 
     def record(self, published: Any) -> None:
@@ -146,8 +150,10 @@ class IndexNowOperator(AnnouncingOperator):
                 indexnow.require_key_files(site, urls, key_reader)
             return asdict(site.submit(urls, self.http))
         number = None if self.generation in (None, "", "None") else self.whole_number("generation", self.generation)
-        how = announcer.ChangeScope(generation=number, backfill=self.backfill, max_urls=self.max_urls)
-        announcement = announcer.announce(self.sitemap, site, how, self.http, key_reader)
+        announcement = announcer.announce(
+            self.sitemap, site, generation=number, backfill=self.backfill, max_urls=self.max_urls,
+            sender=self.http, key_reader=key_reader,
+        )  # fmt: skip
         log.info("IndexNow: %s", announcement)
         return asdict(announcement)
 

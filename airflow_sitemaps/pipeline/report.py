@@ -265,7 +265,7 @@ def make_report(
         fields["drift"] += tuple(f"{name} was changed by another program" for name in drifted)
     if new is not None:
         fields["committed_at"] = new.committed_at.isoformat()
-        fields["index_urls"] = tuple(new.base_url + index.name for index in new.indexes)
+        fields["index_urls"] = new.index_urls
         fields |= {
             "robots_urls": robots_urls(new),
             "extra_urls": extra_urls(new),

@@ -93,7 +93,7 @@ def status(sitemap: Sitemap) -> Status:
         urls=manifest.urls,
         shards=sum(shard.file is not None for section in manifest.sections.values() for shard in section.shards),
         byte_size=sum(file.byte_size for file in files),
-        index_urls=tuple(manifest.base_url + index.name for index in manifest.indexes),
+        index_urls=manifest.index_urls,
         sections={
             name: SectionStatus(
                 urls=section.urls,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, quote, urlsplit
@@ -39,23 +39,6 @@ _REASONS: Final = {
     404: "the address does not exist: check the template",
     429: "too many requests",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeScope:
-    """The changes to announce: by default all since the last announcement, otherwise those of a generation.
-
-    Without ``backfill``, the first announcement does not send every URL. More changes than ``max_urls`` are skipped
-    with a warning. With a ``generation``, earlier announcements do not count.
-    """
-
-    generation: int | None = None
-    backfill: bool = False
-    max_urls: int = MOST
-
-    def __post_init__(self) -> None:
-        if self.max_urls < 1:
-            raise ConfigurationError(f"max_urls={self.max_urls}: give a number of URLs, 1 or more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +73,10 @@ class Announcement:
 def announce(
     sitemap: Sitemap,
     site: IndexNow,
-    scope: ChangeScope | None = None,
+    *,
+    generation: int | None = None,
+    backfill: bool = False,
+    max_urls: int = MOST,
     sender: Sender | None = None,
     key_reader: HttpClient | None = None,
 ) -> Announcement:
@@ -98,20 +84,16 @@ def announce(
 
     The first announcement sends the changes of the current generation, and nothing for the first generation: IndexNow
     asks sites not to send their old pages. A run without changes and a repeated task send nothing twice. If a task fails, the
-    next task sends all changes again. Too many changes at once are skipped with a warning: their cause is a new
-    template or host, and crawlers find them through the sitemap.
+    next task sends all changes again. More changes than ``max_urls`` are skipped with a warning: their cause is a new
+    template or host, and crawlers find them through the sitemap. With ``backfill``, the first announcement sends every URL.
+    With a ``generation``, its changes are sent, and earlier announcements do not count.
     """
-    scope = scope or ChangeScope()
-    objects = sitemap.store.open().state
-    service = service_of(site)
-    since = (
-        None
-        if scope.generation is not None
-        else _baseline(StateRepository(objects), last_announced(objects, service), scope.backfill)
-    )
+    state, service, since = StateRepository(sitemap.store.open().state), service_of(site), None
+    if generation is None:
+        since = _baseline(state, last_announced(state.objects, service), backfill)
     too_many = False
     try:
-        difference = changes(sitemap, scope.generation, since=since, backfill=scope.backfill, most=scope.max_urls)
+        difference = changes(sitemap, generation, since=since, backfill=backfill, most=max_urls)
     except TooManyChangesError as error:
         log.warning("%s: no URL is sent to IndexNow; raise max_urls to send as many", error)
         difference, too_many = Changes(generation=error.generation, since=error.since), True
@@ -119,8 +101,8 @@ def announce(
     if covered and key_reader is not None:
         require_key_files(site, covered, key_reader)
     submission = site.submit(covered, sender) if covered else Submission()
-    if scope.generation is None:
-        record_announced(objects, service, difference.generation)
+    if generation is None:
+        record_announced(state.objects, service, difference.generation)
     return Announcement(
         generation=difference.generation,
         since=difference.since,
@@ -129,9 +111,7 @@ def announce(
         removed=len(difference.removed),
         outside=len(difference.urls) - len(covered),
         too_many=too_many,
-        urls=submission.urls,
-        requests=submission.requests,
-        unchecked=submission.unchecked,
+        **asdict(submission),
     )
 
 
@@ -154,26 +134,6 @@ def _baseline(state: StateRepository, last: int | None, backfill: bool) -> int |
         sent = "only the changes of the last run are sent" if kept else "nothing is sent; set history= to 2 or more"
         log.warning("generation %d, the one to compare with, is no longer kept; %s", last or current - 1, sent)
     return None if kept else current
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Announced:
-    """The published generation, its index files, and whether a service was informed of it."""
-
-    generation: int
-    index_urls: tuple[str, ...]
-    is_known: bool
-
-
-def announced(sitemap: Sitemap, service: str) -> Announced:
-    """Return the published generation, and whether a service (``[a-z0-9.-]``) was informed of it."""
-    state = StateRepository(sitemap.store.open().state)
-    manifest = state.published()
-    return Announced(
-        generation=manifest.generation,
-        index_urls=tuple(manifest.base_url + index.name for index in manifest.indexes),
-        is_known=last_announced(state.objects, service) == manifest.generation,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -172,7 +172,7 @@ class _Run:
     def read_site(self) -> None:
         """Keep what the engine says of the whole site; without a response, what it said before."""
         manifest = StateRepository(self.objects).manifest()
-        urls = [] if manifest is None else [manifest.base_url + index.name for index in manifest.indexes]
+        urls = () if manifest is None else manifest.index_urls
         account, read = self.inspector.properties[0], self.inspector.site_state
         if read is None or not self.quota.left(account) or not self.quota.reserve({account: SITE_REQUESTS}):
             return

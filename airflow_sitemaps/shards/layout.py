@@ -217,8 +217,7 @@ def index_entries(manifest: Manifest, settings: IndexSettings) -> dict[str, tupl
 def robots_urls(manifest: Manifest) -> tuple[str, ...]:
     """Return the addresses for robots.txt: every index, and the extra files that no index lists (feeds)."""
     feeds = (f.name for f in manifest.extras if not f.listed and f.name != STYLESHEET)
-    names = (*(index.name for index in manifest.indexes), *feeds)
-    return tuple(manifest.base_url + name for name in names)
+    return (*manifest.index_urls, *(manifest.base_url + name for name in feeds))
 
 
 def extra_urls(manifest: Manifest) -> tuple[str, ...]:

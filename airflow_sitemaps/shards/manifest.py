@@ -361,6 +361,11 @@ class Manifest(Record, frozen=True, kw_only=True):
         """Number of entries in all sections."""
         return sum(section.urls for section in self.sections.values())
 
+    @property
+    def index_urls(self) -> tuple[str, ...]:
+        """Addresses of the index files."""
+        return tuple(self.base_url + index.name for index in self.indexes)
+
     def files(self) -> Iterator[PublicFile]:
         """Iterate over every public file except the indexes."""
         for section in self.sections.values():

@@ -332,7 +332,7 @@ def served_faults(
         elif body:
             entries = read(body).entries
             urls += [entry.loc for entry in draw.sample(entries, min(URLS_READ, len(entries)))]
-    return faults + _robots_faults(fetcher, urls, [manifest.base_url + index.name for index in manifest.indexes])
+    return faults + _robots_faults(fetcher, urls, manifest.index_urls)
 
 
 def _served_body(fetcher: Fetcher, url: str, xml_hash: str) -> tuple[str, bytes]:

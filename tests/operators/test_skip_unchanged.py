@@ -24,8 +24,7 @@ from airflow_sitemaps.airflow_compat import AirflowFailException
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.pipeline.state.repository import record_announced
-from airflow_sitemaps.search_engines.announcer import announced
+from airflow_sitemaps.pipeline.state.repository import StateRepository, last_announced, record_announced
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import events, run, states, xcom
 from tests.support.website import Page, Site, serving
@@ -69,20 +68,25 @@ def pinging(dag_id: str, sitemap: Sitemap, server: Site) -> DAG:
 def test_a_generation_is_announced_once_to_each_service() -> None:
     rows = [{"id": 1, "loc": f"{URL}1"}]
     site = Sitemap(MemoryStore(base_url=URL), [Section("pages", MemorySourceConfig(rows))])
+    state = StateRepository(site.store.open().state)
     with pytest.raises(ConfigurationError, match="nothing has been published yet"):
-        announced(site, "searchconsole")
+        state.published()
+
+    def is_known(service: str) -> bool:
+        return last_announced(state.objects, service) == state.published().generation
+
     first = build(site).generation
-    assert not announced(site, "searchconsole").is_known
+    assert not is_known("searchconsole")
 
-    record_announced(site.store.open().state, "searchconsole", first)
+    record_announced(state.objects, "searchconsole", first)
 
-    assert announced(site, "searchconsole").is_known
-    assert not announced(site, "ping-1").is_known
+    assert is_known("searchconsole")
+    assert not is_known("ping-1")
     build(site)
-    assert announced(site, "searchconsole").is_known, "an unchanged run makes no generation"
+    assert is_known("searchconsole"), "an unchanged run makes no generation"
     rows.append({"id": 2, "loc": f"{URL}2"})
     build(site)
-    assert not announced(site, "searchconsole").is_known
+    assert not is_known("searchconsole")
 
 
 def test_a_generation_that_is_published_during_the_requests_is_still_announced(

@@ -14,7 +14,7 @@ from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import last_announced, record_announced
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.search_engines.announcer import ChangeScope, announce
+from airflow_sitemaps.search_engines.announcer import announce
 from airflow_sitemaps.search_engines.indexnow import ENDPOINT, HOSTS, IndexNow, sender_to
 from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError
 from tests.support.environment import BASE, World, row
@@ -183,46 +183,46 @@ def test_the_first_generation_is_not_told_and_later_ones_are_told_once(
     world: World, engine: Site, loopback: HttpClient
 ) -> None:
     site = site_of(engine)
-    assert announce(world.sitemap(), site, None, loopback).urls == 0
+    assert announce(world.sitemap(), site, sender=loopback).urls == 0
     world.rows[0]["priority"] = 0.3
     world.rows[11]["loc"] = f"{BASE}p/moved"
     world.build()
 
-    done = announce(world.sitemap(), site, None, loopback)
+    done = announce(world.sitemap(), site, sender=loopback)
 
     assert (done.since, done.generation, done.added, done.changed, done.removed) == (1, 2, 1, 1, 1)
     assert urls_told(engine) == ["p/moved", "p/1", "p/12"]
-    assert announce(world.sitemap(), site, None, loopback).urls == 0
+    assert announce(world.sitemap(), site, sender=loopback).urls == 0
     world.build()
-    assert announce(world.sitemap(), site, None, loopback).urls == 0
+    assert announce(world.sitemap(), site, sender=loopback).urls == 0
     assert len(engine.asked) == 1
-    assert announce(world.sitemap(), site, ChangeScope(generation=2), loopback).urls == 3
+    assert announce(world.sitemap(), site, generation=2, sender=loopback).urls == 3
 
 
 def test_what_a_failed_task_left_out_the_next_one_tells(world: World, engine: Site, loopback: HttpClient) -> None:
     site = site_of(engine)
-    announce(world.sitemap(), site, None, loopback)
+    announce(world.sitemap(), site, sender=loopback)
     world.rows.append(row(20))
     world.build()
     engine.pages[PATH] = Page(status=503)
     with pytest.raises(NotAcceptedError):
-        announce(world.sitemap(), site, None, loopback)
+        announce(world.sitemap(), site, sender=loopback)
     world.rows.append(row(21))
     world.build()
     engine.pages[PATH] = Page()
     engine.asked.clear()
 
-    assert announce(world.sitemap(), site, None, loopback).added == 2
+    assert announce(world.sitemap(), site, sender=loopback).added == 2
     assert urls_told(engine) == ["p/20", "p/21"]
 
 
 def test_a_backfill_is_only_made_when_asked_for(world: World, engine: Site, loopback: HttpClient) -> None:
     world.rows.append(row(20))
     world.build()
-    assert announce(world.sitemap(), site_of(engine), None, loopback).added == 1
+    assert announce(world.sitemap(), site_of(engine), sender=loopback).added == 1
     other = IndexNow(key=KEY, endpoint=engine.base.replace("127.0.0.1", "localhost") + PATH)
-    assert announce(world.sitemap(), other, ChangeScope(backfill=True), loopback).added == 13
-    assert announce(world.sitemap(), other, ChangeScope(backfill=True), loopback).added == 0
+    assert announce(world.sitemap(), other, backfill=True, sender=loopback).added == 13
+    assert announce(world.sitemap(), other, backfill=True, sender=loopback).added == 0
 
 
 def test_too_many_changes_are_passed_over(
@@ -232,11 +232,11 @@ def test_too_many_changes_are_passed_over(
         each["priority"] = 0.3
     world.build()
 
-    done = announce(world.sitemap(), site_of(engine), ChangeScope(max_urls=11), loopback)
+    done = announce(world.sitemap(), site_of(engine), max_urls=11, sender=loopback)
 
     assert (done.too_many, done.urls, engine.asked) == (True, 0, [])
     assert "raise max_urls" in caplog.text
-    assert asdict(announce(world.sitemap(), site_of(engine), None, loopback))["too_many"] is False
+    assert asdict(announce(world.sitemap(), site_of(engine), sender=loopback))["too_many"] is False
     assert engine.asked == []
 
 
@@ -246,7 +246,7 @@ def test_urls_that_the_key_does_not_cover_are_left_out(world: World, engine: Sit
     world.build()
 
     place = f"{BASE}p/{KEY}.txt".replace("https://www.", "https://WWW.").replace(".com/", ".com:443/")
-    done = announce(world.sitemap(), site_of(engine, key_location=place), None, loopback)
+    done = announce(world.sitemap(), site_of(engine, key_location=place), sender=loopback)
 
     assert (done.urls, done.outside, urls_told(engine)) == (1, 1, ["p/21"])
 
@@ -257,8 +257,8 @@ def test_keys_of_two_folders_are_announced_apart(world: World, engine: Site, loo
     world.build()
     for folder in ("p", "other"):
         site = site_of(engine, key_location=f"{BASE}{folder}/{KEY}.txt")
-        assert announce(world.sitemap(), site, None, loopback).urls == 1
-        assert announce(world.sitemap(), site, None, loopback).urls == 0
+        assert announce(world.sitemap(), site, sender=loopback).urls == 1
+        assert announce(world.sitemap(), site, sender=loopback).urls == 0
     assert urls_told(engine) == ["p/21", "other/20"]
 
 
@@ -270,7 +270,7 @@ def test_without_an_earlier_generation_nothing_is_sent(
         world.rows.append(row(number))
         sitemap = replace(world.sitemap(), history=1)
         build(sitemap, clock=world.clock)
-        assert announce(sitemap, site_of(engine), None, loopback).urls == 0
+        assert announce(sitemap, site_of(engine), sender=loopback).urls == 0
     assert engine.asked == []
     assert "generation 2, the one to compare with, is no longer kept; nothing is sent" in caplog.text
 
@@ -286,7 +286,7 @@ def test_a_mark_that_is_damaged_or_of_another_store_costs_only_the_last_changes(
         assert last_announced(objects, "me") is None
     record_announced(objects, "indexnow-127.0.0.1", 99)
 
-    assert announce(world.sitemap(), site_of(engine), None, loopback).added == 1
+    assert announce(world.sitemap(), site_of(engine), sender=loopback).added == 1
     assert "no longer kept" in caplog.text
     with pytest.raises(ValueError, match="part of a key"):
         record_announced(objects, "../x", 1)

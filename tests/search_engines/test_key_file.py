@@ -12,7 +12,7 @@ import pytest
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.search_engines.announcer import ChangeScope, announce
+from airflow_sitemaps.search_engines.announcer import announce
 from airflow_sitemaps.search_engines.indexnow import MAX_KEY_BYTES, IndexNow, key_files, require_key_files
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.memory import MemoryStore
@@ -107,14 +107,14 @@ def test_changes_wait_for_the_key_file(engine: Site, client: HttpClient) -> None
     build(sitemap)
     site = IndexNow(key=KEY, endpoint=f"{base}indexnow")
     engine.pages["/indexnow"] = Page()
-    assert announce(sitemap, site, ChangeScope(), client, client).urls == 0
+    assert announce(sitemap, site, sender=client, key_reader=client).urls == 0
     assert engine.asked == [], "no URL to send: no key file to read"
     rows.append({"id": 2, "loc": f"{base}2"})
     build(sitemap)
     with pytest.raises(ConfigurationError, match="the key file is not served"):
-        announce(sitemap, site, ChangeScope(), client, client)
+        announce(sitemap, site, sender=client, key_reader=client)
     assert [path for _, path, _, _ in engine.asked] == [FILE]
 
     engine.pages[FILE] = Page(KEY.encode())
 
-    assert announce(sitemap, site, ChangeScope(), client, client).added == 1
+    assert announce(sitemap, site, sender=client, key_reader=client).added == 1
