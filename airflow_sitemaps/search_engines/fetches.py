@@ -11,14 +11,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.pipeline.state.repository import StateRepository, put_verified
-from airflow_sitemaps.ports import ObjectStore, Overwrite, Requests
+from airflow_sitemaps.pipeline.state.repository import StateRepository, put_record, read_record
+from airflow_sitemaps.ports import ObjectStore, Requests
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME
 from airflow_sitemaps.quantities import counted, duration
 from airflow_sitemaps.shards import Decoder
@@ -108,8 +108,6 @@ class Fetches(msgspec.Struct, kw_only=True):
 _RECORD: Final = Decoder(FetchRecord)
 _SUMMARY: Final = Decoder(Fetches)
 
-T = TypeVar("T", FetchRecord, Fetches)
-
 
 class _File(NamedTuple):
     """A public file: its section (empty for an index), name and URL, the number of its URLs, and its last change."""
@@ -159,8 +157,8 @@ def observe(
         counts.max_delay_s = int(crawler.max_delay.total_seconds())
         counts.sections = _sections(crawler, files, record, now)
         summary.crawlers[crawler.name] = counts
-    for key, value in ((RECORD, record), (SUMMARY, summary)):
-        put_verified(objects, key, msgspec.json.encode(value), mode=Overwrite(), write_id=f"{key}#{summary.at}")
+    put_record(objects, RECORD, record)
+    put_record(objects, SUMMARY, summary)
     return summary
 
 
@@ -276,18 +274,9 @@ def lines(summary: Fetches) -> Iterator[str]:
 
 def record_of(objects: ObjectStore) -> FetchRecord:
     """Return the record; an empty one if there is none, or it is damaged."""
-    return _read(objects, RECORD, _RECORD, FetchRecord())
+    return read_record(objects, RECORD, _RECORD, FetchRecord())
 
 
 def summary_of(objects: ObjectStore) -> Fetches:
     """Return the newest summary; an empty one if there is none, or it is damaged."""
-    return _read(objects, SUMMARY, _SUMMARY, Fetches())
-
-
-def _read(objects: ObjectStore, key: str, decoder: Decoder[T], empty: T) -> T:
-    stored = objects.get(key)
-    value = empty if stored is None else decoder.decode_or_none(stored.body)
-    if value is None:
-        log.warning("%s cannot be read: the record of fetches begins again", objects.url(key))
-        return empty
-    return value
+    return read_record(objects, SUMMARY, _SUMMARY, Fetches())

@@ -256,13 +256,9 @@ def median(days: Mapping[str, int]) -> int | None:
 
 def keep(objects: ObjectStore, observation: Observation) -> None:
     """Store the observation of a day in the place of an earlier one, and remove those above ``KEPT``."""
-    folder = f"{AREA}{observation.engine}/"
-    key = f"{folder}{observation.day}.json"
-    write_id = f"{key}#{observation.at}"
-    put_newest(objects, folder, key, msgspec.json.encode(observation), write_id=write_id, most=KEPT)
+    put_newest(objects, f"{AREA}{observation.engine}/", str(observation.day), observation, most=KEPT)
 
 
 def history(objects: ObjectStore, engine: str, most: int = KEPT) -> list[Observation]:
     """Return the newest observations of an engine, oldest first. Objects that cannot be read are left out."""
-    read = map(_OBSERVATION.decode_or_none, newest(objects, f"{AREA}{engine}/", most))
-    return [observation for observation in read if observation is not None]
+    return newest(objects, f"{AREA}{engine}/", _OBSERVATION, most)

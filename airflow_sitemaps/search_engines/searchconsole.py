@@ -323,15 +323,13 @@ def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], 
         site=site,
         indexes=tuple(_coverage(manifest, each, listed) for each in submitted),
     )
-    key = f"{COVERAGE}{now:%Y%m%dT%H%M%S%f}.json"
-    put_newest(objects, COVERAGE, key, msgspec.json.encode(observation), write_id=key, most=KEPT)
+    put_newest(objects, COVERAGE, f"{now:%Y%m%dT%H%M%S%f}", observation, most=KEPT)
     return observation
 
 
 def history(objects: ObjectStore, most: int = KEPT) -> list[Observation]:
     """Return the newest observations, oldest first. Objects that cannot be read are left out."""
-    read = map(_OBSERVATION.decode_or_none, newest(objects, COVERAGE, most))
-    return [observation for observation in read if observation is not None]
+    return newest(objects, COVERAGE, _OBSERVATION, most)
 
 
 def _listed(manifest: Manifest, sitemap: Sitemap) -> dict[str, int]:

@@ -22,13 +22,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
-import msgspec
 from msgspec import structs
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline.publish.early_entries import changed_entries
-from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key, put_verified
-from airflow_sitemaps.ports import ChangeReading, Overwrite, SiblingSurvey, Source
+from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key, put_record, read_record
+from airflow_sitemaps.ports import ChangeReading, SiblingSurvey, Source
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import Count, Decoder, Record
 from airflow_sitemaps.shards.ranges import Digest, EarlyEntry, Key, KeyRange, Known, Survey, fits_kinds, same_kinds
@@ -262,14 +261,8 @@ _RECORD: Final = Decoder(_Stored)
 
 def remembered(state: StateRepository, section: SectionManifest) -> Known | None:
     """Return what the last run left, if it fits this state of the section; else what its commit left."""
-    stored = state.objects.get(known_key(section.name))
-    if stored is None:
-        return section.known
-    record = _RECORD.decode_or_none(stored.body)
-    if record is None:
-        log.warning("section %s: what the last run stored about it cannot be read and is ignored", section.name)
-        return section.known
-    return record.known if record.changed_in == section.changed_in else section.known
+    record = read_record(state.objects, known_key(section.name), _RECORD, None)
+    return record.known if record is not None and record.changed_in == section.changed_in else section.known
 
 
 def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None:
@@ -280,13 +273,7 @@ def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None
         if section is None or section.changed_in not in generations:
             continue
         if (later := section_plan.known_of(section.shards)) is not None:
-            put_verified(
-                state.objects,
-                known_key(name),
-                msgspec.json.encode(_Stored(known=later, changed_in=section.changed_in)),
-                mode=Overwrite(),
-                write_id=f"{section.changed_in}-{plan.run}",
-            )
+            put_record(state.objects, known_key(name), _Stored(known=later, changed_in=section.changed_in))
 
 
 def key_change(source: Source, section: SectionManifest) -> str:

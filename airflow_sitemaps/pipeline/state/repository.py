@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
 
 from airflow_sitemaps.errors import (
     ConfigurationError,
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile
     from airflow_sitemaps.shards.plan import Plan
+
+T = TypeVar("T")
+E = TypeVar("E")
 
 
 # ------------------------------------------------------------ conditional puts
@@ -139,6 +144,7 @@ RUNS: Final = "runs/"
 KNOWN: Final = "known/"
 REPORTS: Final = "reports/"
 _REPORT: Final = Decoder(Report)
+_ANNOUNCED: Final = Decoder(dict[str, Any])
 GENERATIONS: Final = "generations/"
 
 RACES: Final = 8
@@ -349,9 +355,24 @@ def bounded_time(objects: ObjectStore, clock: Clock, recent: datetime | None = N
     return mark.modified_at
 
 
-def put_newest(objects: ObjectStore, folder: str, key: str, body: bytes, *, write_id: str, most: int) -> None:
-    """Put an object into a folder of observations, and remove all but the ``most`` newest. Names are in order of time."""
-    put_verified(objects, key, body, mode=Overwrite(), write_id=write_id)
+def put_record(objects: ObjectStore, key: str, record: object) -> None:
+    """Put a record in JSON in the place of an earlier one."""
+    body = msgspec.json.encode(record)
+    put_verified(objects, key, body, mode=Overwrite(), write_id=f"{key}#{sha256(body).hexdigest()}")
+
+
+def read_record(objects: ObjectStore, key: str, decoder: Decoder[T], empty: E) -> T | E:
+    """Read a record; return ``empty`` if there is none or, with a warning, if it is damaged."""
+    stored = objects.get(key)
+    record = None if stored is None else decoder.decode_or_none(stored.body)
+    if stored is not None and record is None:
+        log.warning("%s cannot be read and is ignored", objects.url(key))
+    return empty if record is None else record
+
+
+def put_newest(objects: ObjectStore, folder: str, name: str, record: object, *, most: int) -> None:
+    """Put a record into a folder of observations, and remove all but the ``most`` newest. Names are in order of time."""
+    put_record(objects, f"{folder}{name}.json", record)
     try:
         for old in sorted(info.key for info in objects.list(folder))[:-most]:
             objects.delete(old)
@@ -359,20 +380,15 @@ def put_newest(objects: ObjectStore, folder: str, key: str, body: bytes, *, writ
         log.warning("old observations stay in %s: %s", objects.url(folder), error)
 
 
-def newest(objects: ObjectStore, folder: str, most: int) -> Iterator[bytes]:
-    """Yield the newest observations of a folder, oldest first."""
-    for key in sorted(info.key for info in objects.list(folder))[-most:]:
-        if (stored := objects.get(key)) is not None:
-            yield stored.body
+def newest(objects: ObjectStore, folder: str, decoder: Decoder[T], most: int) -> list[T]:
+    """Read the newest observations of a folder, oldest first, without damaged ones."""
+    keys = sorted(info.key for info in objects.list(folder))[-most:]
+    return [record for key in keys if (record := read_record(objects, key, decoder, None)) is not None]
 
 
 def announcement(objects: ObjectStore, who: str) -> dict[str, Any]:
     """Read the record of the last announcement to a service; return an empty one if there is none."""
-    stored = objects.get(_key(who))
-    try:
-        return {} if stored is None else dict(json.loads(stored.body))
-    except (ValueError, TypeError):
-        return {}  # after a damaged record, the last changes are only announced again
+    return read_record(objects, _key(who), _ANNOUNCED, {})  # after a damaged one, the last changes are announced again
 
 
 def last_announced(objects: ObjectStore, who: str) -> int | None:
@@ -383,9 +399,7 @@ def last_announced(objects: ObjectStore, who: str) -> int | None:
 
 def record_announced(objects: ObjectStore, who: str, generation: int, **details: Any) -> None:
     """Record that a generation was announced to a service."""
-    body = json.dumps({"generation": generation, **details}).encode()
-    key = _key(who)
-    put_verified(objects, key, body, mode=Overwrite(), write_id=f"{key}#{sha256(body).hexdigest()}")
+    put_record(objects, _key(who), {"generation": generation, **details})
 
 
 def _key(who: str) -> str:
