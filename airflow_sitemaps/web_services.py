@@ -1,10 +1,9 @@
-"""Calls of web services (purge hooks, IndexNow, Search Console, pings): secrets, retries, quotas, what a refusal means."""
+"""Calls of web services (purge hooks, IndexNow, Search Console, pings): secrets, retries, what a refusal means."""
 
 from __future__ import annotations
 
 import json
 import logging
-import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping
@@ -29,8 +28,6 @@ ATTEMPTS: Final = 4
 PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 60.0
 """Longest pause in seconds. If a service requests a longer one, the call fails, and the task's retry comes later."""
-REFUSALS: Final = 8 * ATTEMPTS
-"""Refusals in a row by status 429 after which the quota of the day counts as used up: a response may not say which one is."""
 
 _EXCERPT: Final = 300
 _GOOGLE_QUOTA: Final = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"})
@@ -44,13 +41,6 @@ class NotAcceptedError(TransientError):
         super().__init__(message)
         self.wait_s = wait_s
         self.status = status
-
-
-class UsedUpError(NotAcceptedError):
-    """An account gets no further request today. ``wait_s`` is endless, so the request is not repeated."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, wait_s=inf)
 
 
 class Sender(Protocol):
@@ -118,74 +108,6 @@ class Service:
         wait_s = retry_after(response.headers.get("retry-after", ""))
         asked = "" if wait_s is None else f"; retry after {wait_s:,.0f} s"
         return NotAcceptedError(f"{message}{asked}. Try again later", wait_s=wait_s, status=status)
-
-
-@dataclass(slots=True, kw_only=True)
-class Quota:
-    """The requests that accounts (such as properties) may get: those of a grant, ``pause_s`` seconds apart. Thread-safe.
-
-    ``sent`` counts those of the newest grant. ``is_used_up`` returns whether a response says that the service accepts no
-    further request today; ``used_up`` are the accounts of which it did.
-    """
-
-    pause_s: float
-    is_used_up: Callable[[Fetched], bool]
-    sleep: Callable[[float], None] = time.sleep
-    monotonic: Callable[[], float] = time.monotonic
-    sent: dict[str, int] = field(default_factory=dict)
-    used_up: set[str] = field(default_factory=set)
-    _granted: dict[str, int] = field(default_factory=dict)
-    _end_s: float = 0.0
-    _next_s: float = 0.0
-    _refused: dict[str, int] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def grant(self, requests: Mapping[str, int], seconds: float) -> None:
-        """Allow so many requests of each account, for a time."""
-        with self._lock:
-            self._granted, self.sent, self._end_s = dict(requests), {}, self.monotonic() + seconds
-
-    def spend(self, account: str) -> None:
-        """Count a request, and wait until it may be sent. Raise UsedUpError if none is left, or its time has ended."""
-        with self._lock:
-            now = self.monotonic()
-            start = max(now, self._next_s)
-            if account in self.used_up or self.sent.get(account, 0) >= self._granted.get(account, 0):
-                raise UsedUpError(f"{account}: its requests of today are used up")
-            if start > self._end_s:
-                raise UsedUpError(f"{account}: the service is too slow for the requests that were reserved")
-            self.sent[account] = self.sent.get(account, 0) + 1
-            self._next_s = start + self.pause_s
-        if start > now:
-            self.sleep(start - now)
-
-    def learn(self, account: str, response: Fetched) -> None:
-        """Send no further request today if a response says so, or after ``REFUSALS``. Raise UsedUpError then."""
-        is_used_up = self.is_used_up(response)
-        with self._lock:
-            self._refused[account] = self._refused.get(account, 0) + 1 if response.status == 429 else 0
-            if not is_used_up and self._refused[account] < REFUSALS:
-                return
-            self.used_up.add(account)
-        raise UsedUpError(f"{account}: the service accepts no further request today")
-
-
-@dataclass(frozen=True, slots=True)
-class Metered:
-    """A sender that counts every request of an account, repeated ones included."""
-
-    to: Sender
-    quota: Quota
-    account: str
-
-    def send(
-        self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Fetched:
-        """Send a request. Raise UsedUpError if the quota does not allow it."""
-        self.quota.spend(self.account)
-        response = self.to.send(method, url, body=body, headers=headers)
-        self.quota.learn(self.account, response)
-        return response
 
 
 def _requested_s(error: BaseException) -> float | None:

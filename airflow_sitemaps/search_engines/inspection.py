@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any, Final, Literal, Union
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -39,15 +39,13 @@ from airflow_sitemaps.search_engines.index_status import (
     keep,
     tally,
 )
-from airflow_sitemaps.search_engines.quota import DayQuota
+from airflow_sitemaps.search_engines.quota import DayQuota, Inspector, Metered, UsedUpError
 from airflow_sitemaps.shards import Decoder
-from airflow_sitemaps.web_services import Metered, NotAcceptedError, Quota, Sender, UsedUpError
+from airflow_sitemaps.web_services import NotAcceptedError, Sender
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_sitemaps.search_engines.bing_webmaster import BingInspector
-    from airflow_sitemaps.search_engines.searchconsole import GoogleInspector
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -64,8 +62,6 @@ AGES: Final = ("new", "changed", "other")
 
 Inspect = Callable[[str, str, "Sender"], PageState]
 """Inspects a URL in a property by a sender. Raises the errors of ``Service.call``."""
-
-Inspector = Union["GoogleInspector", "BingInspector"]
 
 
 class Rotation(msgspec.Struct, kw_only=True):
@@ -107,12 +103,10 @@ def inspect(
     RefusedPutError if another task inspects the same sitemap at the same time.
     """
     objects = sitemap.store.open().state
-    meter = Quota(pause_s=inspector.pause_s, is_used_up=inspector.is_used_up, **timing)
-    quota = DayQuota(
-        objects if quota_store is None else quota_store.open().state, f"{AREA}quota/{inspector.engine}.json",
-        inspector.properties, daily=daily, day=inspector.day, meter=meter, clock=clock,
-    )  # fmt: skip
-    run = _Run.begin(objects, inspector, quota, meter, clock)
+    counting = objects if quota_store is None else quota_store.open().state
+    key = f"{AREA}quota/{inspector.engine}.json"
+    quota = DayQuota(counting, key, inspector, daily=daily, clock=clock, **timing)
+    run = _Run.begin(objects, inspector, quota, clock)
     run.read_site()
     run.draw(sitemap)
     run.put()
@@ -140,12 +134,11 @@ class _Run:
     rotation: Rotation
     etag: str | None
     quota: DayQuota
-    meter: Quota
     queue: list[Candidate] = field(default_factory=list)
     stopped: set[tuple[str, str]] = field(default_factory=set)
 
     @classmethod
-    def begin(cls, objects: ObjectStore, inspector: Inspector, quota: DayQuota, meter: Quota, clock: Clock) -> _Run:
+    def begin(cls, objects: ObjectStore, inspector: Inspector, quota: DayQuota, clock: Clock) -> _Run:
         """Read the record, and begin a new day in it if the engine's has changed."""
         stored = objects.get(f"{AREA}{inspector.engine}.json")
         today = Observation(engine=inspector.engine, day=quota.today, stages=inspector.stages)
@@ -158,9 +151,7 @@ class _Run:
                 keep(objects, rotation.today)
             rotation = Rotation(today=today, cursors=rotation.cursors)
         etag = None if stored is None else stored.info.etag
-        return cls(
-            objects=objects, inspector=inspector, clock=clock, rotation=rotation, etag=etag, quota=quota, meter=meter
-        )
+        return cls(objects=objects, inspector=inspector, clock=clock, rotation=rotation, etag=etag, quota=quota)
 
     def put(self) -> None:
         """Store the record."""
@@ -177,7 +168,7 @@ class _Run:
         if read is None or not self.quota.left(account) or not self.quota.reserve({account: SITE_REQUESTS}):
             return
         try:
-            self.rotation.today.site = read(Metered(self.inspector.sender(), self.meter, account), urls)
+            self.rotation.today.site = read(Metered(self.inspector.sender(), self.quota, account), urls)
         except (NotAcceptedError, FetchError) as error:
             log.warning("the engine's statistics of the site are not read: %s", error)
         finally:
@@ -250,10 +241,10 @@ class _Run:
 
         In the last and smaller chunk of a day these may be single URLs that the engine refuses.
         """
-        answer = partial(_answer, self.inspector.session(), self.inspector.sender(), self.meter)
+        answer = partial(_answer, self.inspector.session(), self.inspector.sender(), self.quota)
         states = list(mapped(answer, chunk, "sitemap-inspect"))
         for at, (state, (_, site)) in enumerate(zip(states, chunk, strict=True)):  # refused before another said why
-            if isinstance(state, NotAcceptedError) and state.status == 429 and site in self.meter.used_up:
+            if isinstance(state, NotAcceptedError) and state.status == 429 and site in self.quota.used_up:
                 states[at] = UsedUpError(str(state))
         answers = list(zip((each for each, _ in chunk), states, strict=True))
         errors = [error for _, error in answers if isinstance(error, Exception) and not isinstance(error, UsedUpError)]
@@ -281,7 +272,7 @@ class _Run:
 
 
 def _answer(
-    inspect_url: Inspect, sender: Sender, quota: Quota, asked: tuple[Candidate, str]
+    inspect_url: Inspect, sender: Sender, quota: DayQuota, asked: tuple[Candidate, str]
 ) -> PageState | UsedUpError | NotAcceptedError | FetchError:
     candidate, site = asked
     try:

@@ -8,18 +8,29 @@ No lease begins within ``BORDER`` of the end of a day, because the clocks of the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Final, Literal
+from math import inf
+from typing import TYPE_CHECKING, Final, Literal, Union
 
 import msgspec
 
+from airflow_sitemaps.http import Fetched
 from airflow_sitemaps.pipeline.state.repository import RefusedPutError, put_verified
 from airflow_sitemaps.ports import Clock, Create, ObjectStore, Update
 from airflow_sitemaps.shards import Decoder
-from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError, Quota
+from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError, Sender
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.search_engines.bing_webmaster import BingInspector
+    from airflow_sitemaps.search_engines.searchconsole import GoogleInspector
 
 log = logging.getLogger(__name__)
+
+Inspector = Union["GoogleInspector", "BingInspector"]
 
 LEASE: Final = timedelta(minutes=5)
 """Longest time in which the requests of a lease are sent. After a kill, the next task waits until it ends."""
@@ -30,6 +41,16 @@ BORDER: Final = timedelta(minutes=2)
 POLL_S: Final = 5.0
 POLLS: Final = 240
 """Number of looks at a lease of others, or at the clock, before the task fails and its retry waits on."""
+
+REFUSALS: Final = 8 * ATTEMPTS
+"""Refusals in a row by status 429 after which the quota of the day counts as used up: a response may not say which one is."""
+
+
+class UsedUpError(NotAcceptedError):
+    """An account gets no further request today. ``wait_s`` is endless, so the request is not repeated."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, wait_s=inf)
 
 
 class Spent(msgspec.Struct, kw_only=True):
@@ -47,27 +68,33 @@ _SPENT: Final = Decoder(Spent)
 
 
 class DayQuota:
-    """At most ``daily`` requests a day for each account, by all tasks whose record has this key. ``meter`` counts them.
+    """At most ``daily`` requests a day to an engine for each account, by all tasks whose record has this key. Thread-safe.
 
-    ``day`` returns the engine's day of a time. Raises NotAcceptedError if the clock does not pass the end of a day.
+    ``used_up`` are the accounts of which the engine said that it accepts no further request today. Raises NotAcceptedError
+    if the clock does not pass the end of a day.
     """
 
     def __init__(
         self,
         objects: ObjectStore,
         key: str,
-        accounts: Sequence[str],
+        engine: Inspector,
         *,
         daily: int,
-        day: Callable[[datetime], date],
-        meter: Quota,
         clock: Clock,
+        sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._objects, self._key, self._accounts = objects, key, accounts
-        self._daily, self._day, self._meter, self._clock = daily, day, meter, clock
+        self._objects, self._key, self._engine, self._daily = objects, key, engine, daily
+        self._clock, self._sleep, self._monotonic = clock, sleep, monotonic
         self._held = Spent(day=date.min)
-        self._wait(lambda now: day(now - BORDER) == day(now + BORDER), "the new day of the quota")
-        self.today = day(clock.now())
+        self._sent: dict[str, int] = {}
+        self._refused: dict[str, int] = {}
+        self._end_s = self._next_s = 0.0
+        self._lock = threading.Lock()
+        self.used_up: set[str] = set()
+        self._wait(lambda now: engine.day(now - BORDER) == engine.day(now + BORDER), "the new day of the quota")
+        self.today = engine.day(clock.now())
         self._spent = self._read()[0].spent
 
     def left(self, account: str) -> int:
@@ -96,10 +123,10 @@ class DayQuota:
             if record.lease != self._held.lease:
                 return
             for account, number in self._held.leased.items():
-                sent = self._meter.sent.get(account, 0)
+                sent = self._sent.get(account, 0)
                 record.spent[account] = record.spent.get(account, 0) - number + sent
                 record.leased[account] = sent
-                if account in self._meter.used_up:
+                if account in self.used_up:
                     record.spent[account] = max(self._daily, record.spent[account])
             # Near the end of the day, the engine may have counted them for the next one.
             record.leased = record.leased if self._is_over(now) else {}
@@ -107,8 +134,32 @@ class DayQuota:
             if self._put(record, etag):
                 return
 
+    def spend(self, account: str) -> None:
+        """Count a request, and wait until it may be sent. Raise UsedUpError if none is left, or the lease has ended."""
+        with self._lock:
+            now = self._monotonic()
+            start = max(now, self._next_s)
+            if account in self.used_up or self._sent.get(account, 0) >= self._held.leased.get(account, 0):
+                raise UsedUpError(f"{account}: its requests of today are used up")
+            if start > self._end_s:
+                raise UsedUpError(f"{account}: the service is too slow for the requests that were reserved")
+            self._sent[account] = self._sent.get(account, 0) + 1
+            self._next_s = start + self._engine.pause_s
+        if start > now:
+            self._sleep(start - now)
+
+    def learn(self, account: str, response: Fetched) -> None:
+        """Send no further request today if a response says so, or after ``REFUSALS``. Raise UsedUpError then."""
+        is_used_up = self._engine.is_used_up(response)
+        with self._lock:
+            self._refused[account] = self._refused.get(account, 0) + 1 if response.status == 429 else 0
+            if not is_used_up and self._refused[account] < REFUSALS:
+                return
+            self.used_up.add(account)
+        raise UsedUpError(f"{account}: the service accepts no further request today")
+
     def _is_over(self, now: datetime) -> bool:
-        return self._day(now + BORDER) != self.today
+        return self._engine.day(now + BORDER) != self.today
 
     def _lease(self, urls: Mapping[str, int], now: datetime) -> bool:
         record, etag = self._read()
@@ -120,8 +171,8 @@ class DayQuota:
         record.until, record.lease = now + LEASE, self._clock.token()
         if not self._put(record, etag):
             return False
-        self._held = record
-        self._meter.grant(record.leased, LEASE.total_seconds())
+        with self._lock:
+            self._held, self._sent, self._end_s = record, {}, self._monotonic() + LEASE.total_seconds()
         return True
 
     def _wait(self, is_done: Callable[[datetime], bool], what: str) -> None:
@@ -130,7 +181,7 @@ class DayQuota:
                 return
             if not number:
                 log.info("waiting for %s", what)
-            self._meter.sleep(POLL_S)
+            self._sleep(POLL_S)
         raise NotAcceptedError(f"waited {POLLS * POLL_S / 60:.0f} minutes for {what}. Try again later")
 
     def _read(self) -> tuple[Spent, str | None]:
@@ -141,11 +192,11 @@ class DayQuota:
         record = _SPENT.decode_or_none(stored.body)
         if record is None:
             log.warning("%s cannot be read: inspections begin again tomorrow", self._key)
-            full = Spent(day=self.today, spent=dict.fromkeys(self._accounts, self._daily))
+            full = Spent(day=self.today, spent=dict.fromkeys(self._engine.properties, self._daily))
             self._put(full, stored.info.etag)
             return self._read()
         if record.day < self.today:
-            is_late = record.until is not None and self._day(record.until + BORDER) >= self.today
+            is_late = record.until is not None and self._engine.day(record.until + BORDER) >= self.today
             record.day, record.spent = self.today, dict(record.leased) if is_late else {}
         return record, stored.info.etag
 
@@ -157,3 +208,21 @@ class DayQuota:
             return False
         self._spent = record.spent
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """A sender that counts every request of an account, repeated ones included."""
+
+    to: Sender
+    quota: DayQuota
+    account: str
+
+    def send(
+        self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Fetched:
+        """Send a request. Raise UsedUpError if the quota does not allow it."""
+        self.quota.spend(self.account)
+        response = self.to.send(method, url, body=body, headers=headers)
+        self.quota.learn(self.account, response)
+        return response

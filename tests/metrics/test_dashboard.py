@@ -42,8 +42,8 @@ from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.operators import base, inspections, verify
 from airflow_sitemaps.pipeline.request import SystemClock
 from airflow_sitemaps.search_engines import inspection
+from airflow_sitemaps.search_engines.quota import DayQuota
 from airflow_sitemaps.testing import MemorySourceConfig
-from airflow_sitemaps.web_services import Quota
 from tests.metrics.openmetrics import Recorder
 from tests.support.airflow_db import run, states
 from tests.support.airflow_processes import free_port
@@ -295,7 +295,8 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
     extra = f'{{"sqlalchemy_url": "sqlite:///{tmp_path / "logs.db"}"}}'
     monkeypatch.setenv("AIRFLOW_CONN_LOGS", f'{{"conn_type": "generic", "extra": {extra}}}')
     monkeypatch.setenv("AIRFLOW_CONN_BING_WEBMASTER_DEFAULT", json.dumps({"conn_type": "generic", "password": KEY}))
-    monkeypatch.setattr(inspection, "Quota", lambda **settings: Quota(**{**settings, "pause_s": 0.0}))
+    unpaced = lambda *args, **settings: DayQuota(*args, **{**settings, "pause_s": 0.0})  # noqa: E731
+    monkeypatch.setattr(inspection, "DayQuota", unpaced)
     for module in (base, inspections, verify):
         monkeypatch.setattr(module, "datetime", clock)
     recorder = Recorder(statsd)

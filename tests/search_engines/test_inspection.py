@@ -21,7 +21,7 @@ from airflow_sitemaps.search_engines.index_status import Observation, estimate, 
 from airflow_sitemaps.search_engines.inspection import shares
 from airflow_sitemaps.search_engines.searchconsole import GoogleInspector
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
-from airflow_sitemaps.web_services import NotAcceptedError, Quota, UsedUpError
+from airflow_sitemaps.web_services import NotAcceptedError
 from tests.support.website import Page, respond
 
 if TYPE_CHECKING:
@@ -315,15 +315,13 @@ def test_a_task_that_is_killed_wastes_requests_and_exceeds_nothing(
 def test_requests_are_fewer_than_600_a_minute() -> None:
     moment, sent = [0.0], []
     google = GoogleInspector(properties=(DOMAIN,), token=str)
-    meter = Quota(
-        pause_s=google.pause_s,
-        is_used_up=google.is_used_up,
-        sleep=lambda s: moment.__setitem__(0, moment[0] + s),
-        monotonic=lambda: moment[0],
-    )
-    meter.grant({DOMAIN: 2_000}, 300)
+    spending = quota.DayQuota(
+        MemoryStore(base_url=URL).open().state, "quota.json", google, daily=2_000, clock=FakeClock(ZERO),
+        sleep=lambda s: moment.__setitem__(0, moment[0] + s), monotonic=lambda: moment[0],
+    )  # fmt: skip
+    assert spending.reserve({DOMAIN: 500})
     for _ in range(2_000):
-        meter.spend(DOMAIN)
+        spending.spend(DOMAIN)
         sent.append(moment[0])
     assert all(later - earlier >= 60 for earlier, later in zip(sent, sent[600:], strict=False))
     assert pytest.approx(sent[-1]) == 1_999 * google.pause_s
@@ -422,10 +420,10 @@ def test_an_engine_that_is_too_slow_for_its_lease_is_warned_of(
     google: Google, caplog: pytest.LogCaptureFixture
 ) -> None:
     def spend(*_: Any) -> None:
-        raise UsedUpError("the service is too slow for the requests that were reserved")
+        raise quota.UsedUpError("the service is too slow for the requests that were reserved")
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Quota, "spend", spend)
+        patched.setattr(quota.DayQuota, "spend", spend)
         google.inspect(published(a=10))
     assert "not all of these 10 URLs were inspected: the service is too slow" in caplog.text
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_sitemaps import MemoryStore
 from airflow_sitemaps.search_engines import quota
-from airflow_sitemaps.search_engines.quota import DayQuota
+from airflow_sitemaps.search_engines.quota import DayQuota, UsedUpError
 from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.web_services import NotAcceptedError, Quota, UsedUpError
+from airflow_sitemaps.web_services import NotAcceptedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,14 +36,13 @@ class Task:
             clock.advance(timedelta(seconds=seconds))
             waits()
 
-        self.meter = Quota(
-            pause_s=0.0, is_used_up=lambda _: False, sleep=sleep, monotonic=lambda: clock.now().timestamp()
-        )
-        self.quota = DayQuota(objects, KEY, (SITE,), daily=100, day=day_of, meter=self.meter, clock=clock)
+        engine: Any = SimpleNamespace(properties=(SITE,), day=day_of, pause_s=0.0, is_used_up=lambda _: False)
+        monotonic = lambda: clock.now().timestamp()  # noqa: E731
+        self.quota = DayQuota(objects, KEY, engine, daily=100, clock=clock, sleep=sleep, monotonic=monotonic)
 
     def send(self, number: int) -> None:
         for _ in range(number):
-            self.meter.spend(SITE)
+            self.quota.spend(SITE)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_an_account_that_the_service_closes_stays_closed_for_other_tasks(objects
     task = Task(objects, clock)
     task.quota.reserve({SITE: 5})
     task.send(1)
-    task.meter.used_up.add(SITE)
+    task.quota.used_up.add(SITE)
     task.quota.settle()
 
     assert Task(objects, clock).quota.left(SITE) == 0

@@ -180,22 +180,22 @@ def test_no_server_has_to_refuse_in_a_month(
     clients: dict[int, Client] = {}
 
     def client_of(spending: quota.DayQuota) -> Client:
-        return clients.get(id(spending._meter), client)
+        return clients.get(id(spending), client)
 
     outcomes: Counter[str] = Counter()
 
     def task(sitemap: Sitemap, sender: Client) -> None:
         """One try of a task, in a process of its own, whose clock is that of its worker."""
         before, world.skew = world.skew, timedelta(seconds=world.draw.uniform(-SKEW_S, SKEW_S))
-        begin = inspection.Quota
+        begin = inspection.DayQuota
 
-        def meter(**settings: Any) -> Any:
-            made = begin(**settings)
+        def spending(*args: Any, **settings: Any) -> Any:
+            made = begin(*args, **settings)
             clients[id(made)] = sender
             kept.append(made)  # so that no other one gets its id
             return made
 
-        monkeypatch.setattr(inspection, "Quota", meter)
+        monkeypatch.setattr(inspection, "DayQuota", spending)
         try:
             inspection.inspect(
                 sitemap, replace(inspector, http=sender), daily=DAILY, quota_store=first.store, clock=world,
@@ -209,7 +209,7 @@ def test_no_server_has_to_refuse_in_a_month(
             outcomes["failed"] += 1
         finally:
             world.skew = before
-            monkeypatch.setattr(inspection, "Quota", begin)
+            monkeypatch.setattr(inspection, "DayQuota", begin)
 
     kept: list[Any] = []
     with inline():
