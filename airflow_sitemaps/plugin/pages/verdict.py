@@ -126,50 +126,41 @@ class Judgement:
     kind: str = ""
 
 
-Row = tuple[Judgement, Callable[[Evidence], bool]]
-"""A row of the table: its judgement, and whether it applies."""
-
-TABLE: Final[Sequence[Row]] = (
+TABLE: Final[Sequence[tuple[State, str, str, Callable[[Evidence], bool]]]] = (
+    ("unknown", "Orphaned: no DAG that you may see publishes it", "orphaned", lambda e: e.publishers == "none"),
+    ("failing", "Last run blocked by a safety check", "refused", lambda e: e.result == "refused"),
+    ("failing", "Last run failed", "failed", lambda e: e.result == "failed"),
+    ("failing", "Published files are invalid", "invalid", lambda e: e.published and e.verification == "invalid"),
+    ("failing", "The DAG's file cannot be imported", "dag-broken", lambda e: e.import_errors),
     (
-        Judgement("unknown", "Orphaned: no DAG that you may see publishes it", "orphaned"),
-        lambda e: e.publishers == "none",
-    ),
-    (Judgement("failing", "Last run blocked by a safety check", "refused"), lambda e: e.result == "refused"),
-    (Judgement("failing", "Last run failed", "failed"), lambda e: e.result == "failed"),
-    (
-        Judgement("failing", "Published files are invalid", "invalid"),
-        lambda e: e.published and e.verification == "invalid",
-    ),
-    (Judgement("failing", "The DAG's file cannot be imported", "dag-broken"), lambda e: e.import_errors),
-    (
-        Judgement("failing", "Freshness objective missed", "late"),
+        "failing",
+        "Freshness objective missed",
+        "late",
         lambda e: e.published and e.freshness == "missed" and not e.paused,
     ),
-    (Judgement("unknown", "Never published", "unpublished"), lambda e: not e.published),
-    (Judgement("warning", "Several DAGs publish it", "several-publishers"), lambda e: e.publishers == "several"),
+    ("unknown", "Never published", "unpublished", lambda e: not e.published),
+    ("warning", "Several DAGs publish it", "several-publishers", lambda e: e.publishers == "several"),
+    ("warning", "Paused and out of date", "late", lambda e: e.freshness in ("missed", "behind_schedule") and e.paused),
+    ("warning", "Behind its schedule", "late", lambda e: e.freshness == "behind_schedule"),
+    ("warning", "No data read for 30 days", "late", lambda e: e.published and e.freshness == "idle"),
+    ("warning", "Verification did not finish", "unverified", lambda e: e.verification == "incomplete"),
     (
-        Judgement("warning", "Paused and out of date", "late"),
-        lambda e: e.freshness in ("missed", "behind_schedule") and e.paused,
-    ),
-    (Judgement("warning", "Behind its schedule", "late"), lambda e: e.freshness == "behind_schedule"),
-    (Judgement("warning", "No data read for 30 days", "late"), lambda e: e.published and e.freshness == "idle"),
-    (Judgement("warning", "Verification did not finish", "unverified"), lambda e: e.verification == "incomplete"),
-    (
-        Judgement("warning", "Verification found errors before the last run", "invalid"),
+        "warning",
+        "Verification found errors before the last run",
+        "invalid",
         lambda e: e.verification == "invalid_before",
     ),
-    (Judgement("warning", "The last run reported warnings", "warned"), lambda e: e.warned),
-    (Judgement("not_verified", "Not verified", "not-verified"), lambda e: e.verification == "none"),
-    (Judgement("not_verified", "Last verified too long ago", "not-verified"), lambda e: e.verification == "outdated"),
+    ("warning", "The last run reported warnings", "warned", lambda e: e.warned),
+    ("not_verified", "Not verified", "not-verified", lambda e: e.verification == "none"),
+    ("not_verified", "Last verified too long ago", "not-verified", lambda e: e.verification == "outdated"),
 )
-"""The table, in order. The first row that applies decides. If no row applies, the sitemap is healthy."""
-
-HEALTHY: Final = Judgement("healthy", "Healthy")
+"""The table, in order: state, reason, kind of the problem, and whether the row applies. The first that does decides."""
 
 
 def judge(evidence: Evidence) -> Judgement:
     """Return the judgement on a sitemap, or on a section."""
-    return next((judgement for judgement, applies in TABLE if applies(evidence)), HEALTHY)
+    rows = (Judgement(state, reason, kind) for state, reason, kind, applies in TABLE if applies(evidence))
+    return next(rows, Judgement("healthy", "Healthy"))
 
 
 CHANGED_LASTS: Final = timedelta(days=7)
