@@ -33,7 +33,7 @@ class AnnouncingOperator(SitemapOperator):
         self, *, sitemap: Sitemap, http: HttpClient | None = None, skip_unchanged: bool = False, **kwargs: Any
     ) -> None:
         super().__init__(sitemap=sitemap, **kwargs)
-        setting_checks.flag(f"{type(self).__name__}({self.task_id!r})", "skip_unchanged", skip_unchanged)
+        setting_checks.flag(self.named, "skip_unchanged", skip_unchanged)
         self.http = http
         self.skip_unchanged = skip_unchanged
 
@@ -115,12 +115,11 @@ class IndexNowOperator(AnnouncingOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(sitemap=cast("Sitemap", sitemap), http=http, **kwargs)
-        where = f"IndexNowOperator({self.task_id!r})"
         if (sitemap is None) == (urls is None):
-            raise ConfigurationError(f"{where}: give one of sitemap= and urls=")
-        setting_checks.whole_number(where, "max_urls", max_urls, 1)
-        setting_checks.flag(where, "backfill", backfill)
-        setting_checks.flag(where, "check_key", check_key)
+            raise ConfigurationError(f"{self.named}: give one of sitemap= and urls=")
+        setting_checks.whole_number(self.named, "max_urls", max_urls, 1)
+        setting_checks.flag(self.named, "backfill", backfill)
+        setting_checks.flag(self.named, "check_key", check_key)
         self.urls: Any = urls
         self.conn_id = conn_id
         self.generation = generation
@@ -143,7 +142,7 @@ class IndexNowOperator(AnnouncingOperator):
         key_reader = (self.http or public_client()) if self.check_key else None
         if published is None:
             if not isinstance(self.urls, Sequence) or isinstance(self.urls, str):
-                raise ConfigurationError(f"IndexNowOperator({self.task_id!r}): urls={self.urls!r}; give a list of URLs")
+                raise ConfigurationError(f"{self.named}: urls={self.urls!r}; give a list of URLs")
             # A slice reads mapped results at once; each may be a list.
             urls = [str(url) for part in self.urls[:] for url in (part if isinstance(part, list) else [part])]
             if key_reader is not None:
@@ -211,7 +210,7 @@ class SitemapPingOperator(AnnouncingOperator):
         from airflow_sitemaps.web_services import password, public_client
 
         if not isinstance(self.headers, Mapping):
-            what = f"SitemapPingOperator({self.task_id!r}): headers={type(self.headers).__name__}(…)"
+            what = f"{self.named}: headers={type(self.headers).__name__}(…)"
             raise ConfigurationError(f"{what} after rendering; give a mapping, whose values may be templates")
         # A DAG with render_template_as_native_obj makes numbers and dicts of texts that look like them.
         headers = {str(name): str(value) for name, value in self.headers.items()}

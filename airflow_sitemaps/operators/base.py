@@ -6,18 +6,19 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from airflow.sdk import BaseOperator, Context
 
 from airflow_sitemaps import errors, setting_checks
 from airflow_sitemaps.airflow_compat import (
+    AirflowException,
     AirflowFailException,
     AirflowSkipException,
     AirflowTaskTimeout,
     OperatorPartial,
 )
-from airflow_sitemaps.operators import FAILED, PART_OF, REFUSED, failure_facts, refusal_facts
+from airflow_sitemaps.operators import FAILED, MAX_TEXT, PART_OF, REFUSED, failure_facts, refusal_facts
 from airflow_sitemaps.sitemap import Sitemap
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class SitemapOperator(BaseOperator):
     def __init__(self, *, sitemap: Sitemap, **kwargs: Any) -> None:
         super().__init__(**{**PUSHES, **kwargs})
         if not (self.takes_urls and sitemap is None):
-            setting_checks.instance(f"{type(self).__name__}({self.task_id!r})", "sitemap", sitemap, Sitemap)
+            setting_checks.instance(self.named, "sitemap", sitemap, Sitemap)
         self.sitemap = sitemap
         if self.follows and sitemap is not None and sitemap.asset not in self.inlets:
             self.add_inlets([sitemap.asset])
@@ -100,6 +101,19 @@ class SitemapOperator(BaseOperator):
         return own_name(type(self))
 
     @property
+    def named(self) -> str:
+        """Return what messages call the task."""
+        return f"{type(self).__name__}({self.task_id!r})"
+
+    def check_sections(self, setting: str, names: Iterable[Any]) -> None:
+        """Refuse names of sections in a setting that the sitemap does not have."""
+        if unknown := sorted(str(name) for name in names if not self.sitemap.has_section(name)):
+            sections = ", ".join(section.name for section in self.sitemap.sections)
+            raise errors.ConfigurationError(
+                f"{self.named}: {setting} names {', '.join(unknown)}, which is no section; the sections are {sections}"
+            )
+
+    @property
     def operator_name(self) -> str:
         """Return the name that Airflow's UI shows."""
         return str(getattr(self, "custom_operator_name", type(self).__name__))
@@ -118,8 +132,7 @@ class SitemapOperator(BaseOperator):
             number, _, fraction = str(value).partition(".")
             return int(number if not fraction.strip("0") else "")
         except ValueError:
-            where = f"{type(self).__name__}({self.task_id!r})"
-            raise errors.ConfigurationError(f"{where}: {name}={value!r}; give a whole number") from None
+            raise errors.ConfigurationError(f"{self.named}: {name}={value!r}; give a whole number") from None
 
     def is_part_of_run(self, context: Context) -> bool:
         """Return whether the metrics count a failure of this task as one of the sitemap's run."""
@@ -242,6 +255,12 @@ def permanent_failures(context: Context) -> Iterator[None]:
         if is_permanent and not isinstance(error, AirflowFailException):
             raise AirflowFailException(str(error)) from error
         raise
+
+
+def fail(context: Context, reason: str, kind: type[AirflowException] = AirflowFailException, **facts: Any) -> NoReturn:
+    """Fail the task for what it found, and store the reason in XCom."""
+    context["ti"].xcom_push(key=FAILED, value={"error": kind.__name__, "message": reason[:MAX_TEXT], **facts})
+    raise kind(reason)
 
 
 _EXPLANATIONS: Final = (

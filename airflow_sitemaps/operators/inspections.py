@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from msgspec import to_builtins
 
 from airflow_sitemaps import setting_checks
-from airflow_sitemaps.airflow_compat import AirflowFailException
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.operators import FAILED, MAX_SECTIONS, MAX_TEXT
-from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
+from airflow_sitemaps.operators import MAX_SECTIONS
+from airflow_sitemaps.operators.base import SitemapOperator, fail, permanent_failures
 from airflow_sitemaps.search_engines.crawlers import BING, GOOGLE, Crawler
 from airflow_sitemaps.sources.access_log import AccessLog
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.http import HttpClient
     from airflow_sitemaps.ports import StoreConfig
     from airflow_sitemaps.search_engines.index_status import Observation, SectionStatus
-    from airflow_sitemaps.search_engines.inspection import Inspector
+    from airflow_sitemaps.search_engines.quota import Inspector
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -50,20 +49,14 @@ class InspectingOperator(SitemapOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(sitemap=sitemap, **kwargs)
-        where = f"{type(self).__name__}({self.task_id!r})"
-        setting_checks.whole_number(where, "daily", daily, 1)
-        for bound in bounds.values() if isinstance(bounds, Mapping) else (bounds,):
+        setting_checks.whole_number(self.named, "daily", daily, 1)
+        by_section = bounds if isinstance(bounds, Mapping) else {}
+        for bound in by_section.values() if isinstance(bounds, Mapping) else (bounds,):
             if bound is not None:
-                setting_checks.number(where, f"min_{self.judged}", bound, 0, 1)
-        if unknown := sorted(
-            str(n) for n in (bounds if isinstance(bounds, Mapping) else ()) if not sitemap.has_section(n)
-        ):
-            names = ", ".join(section.name for section in sitemap.sections)
-            raise ConfigurationError(
-                f"{where}: min_{self.judged} names {', '.join(unknown)}, which is no section; the sections are {names}"
-            )
+                setting_checks.number(self.named, f"min_{self.judged}", bound, 0, 1)
+        self.check_sections(f"min_{self.judged}", by_section)
         if quota_store is not None and (isinstance(quota_store, type) or not hasattr(quota_store, "open")):
-            raise ConfigurationError(f"{where}: quota_store={quota_store!r}; give a store, like the sitemap's")
+            raise ConfigurationError(f"{self.named}: quota_store={quota_store!r}; give a store, like the sitemap's")
         self.daily = daily
         self.bounds = bounds
         self.quota_store = quota_store
@@ -122,9 +115,7 @@ class InspectingOperator(SitemapOperator):
                 f"{len(low)} of {len(newest.sections)} sections are below min_{self.judged}: {'; '.join(low[:3])}. Look at the reasons "
                 f"on the sitemap's page, and {self.advice}"
             )
-            facts = {"error": "AirflowFailException", "message": reason[:MAX_TEXT]}
-            context["ti"].xcom_push(key=FAILED, value=facts)
-            raise AirflowFailException(reason)
+            fail(context, reason)
 
 
 class SearchConsoleInspectOperator(InspectingOperator):
@@ -287,13 +278,12 @@ class SitemapFetchesOperator(SitemapOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(sitemap=sitemap, **kwargs)
-        where = f"SitemapFetchesOperator({self.task_id!r})"
-        setting_checks.instance(where, "access_log", access_log, AccessLog)
-        setting_checks.whole_number(where, "days", days, 1)
-        setting_checks.instances(where, "crawlers", crawlers, Crawler, "crawlers, like (GOOGLE, BING)")
+        setting_checks.instance(self.named, "access_log", access_log, AccessLog)
+        setting_checks.whole_number(self.named, "days", days, 1)
+        setting_checks.instances(self.named, "crawlers", crawlers, Crawler, "crawlers, like (GOOGLE, BING)")
         names = [crawler.name for crawler in crawlers]
         if not 0 < len(names) == len(set(names)):
-            raise ConfigurationError(f"{where}: crawlers={names!r}; give crawlers with different names")
+            raise ConfigurationError(f"{self.named}: crawlers={names!r}; give crawlers with different names")
         self.access_log = access_log
         self.crawlers = crawlers
         self.days = days

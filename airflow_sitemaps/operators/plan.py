@@ -83,7 +83,7 @@ class SitemapPlanOperator(SitemapOperator):
         super().__init__(sitemap=sitemap, **kwargs)
         for name, number, least in (("batch_size", batch_size, 1), ("check_rows", check_rows, 0)):
             if number is not None:
-                setting_checks.whole_number(f"{type(self).__name__}({self.task_id!r})", name, number, least)
+                setting_checks.whole_number(self.named, name, number, least)
         _is_on("full", full), _is_on("dry_run", dry_run)
         for permit in () if self.is_open(allow) else listed(allow):
             if "/" not in permit:  # which groups there are is known when all are made

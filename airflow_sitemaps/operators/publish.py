@@ -142,18 +142,18 @@ class SitemapPublishOperator(SitemapOperator):
         is_part = getattr(self, "_BaseOperator__from_mapped", False)  # a mapped task has a rule that no one chose
         if own in ("all_success", "none_skipped") and getattr(writer, "is_mapped", False) and not is_part:
             raise ConfigurationError(
-                f"SitemapPublishOperator({self.task_id!r}): trigger_rule={str(own)!r} skips the task where no row is to be "
+                f"{self.named}: trigger_rule={str(own)!r} skips the task where no row is to be "
                 "read, because the writing task is skipped then: removed files stay public. Give 'none_failed' instead"
             )
         self.plan: Any = plan
         self.receipts: Any = receipts
         self.planner_id = task_id_of(plan)
         self.writer_id = task_id_of(receipts)
-        setting_checks.flag(f"{type(self).__name__}({self.task_id!r})", "skip_unchanged", skip_unchanged)
+        setting_checks.flag(self.named, "skip_unchanged", skip_unchanged)
         self.skip_unchanged = skip_unchanged
         if approval is not None and not decisions:
             raise ConfigurationError(
-                f"SitemapPublishOperator({self.task_id!r}): approval= without decisions= asks no one. Give approval= to the "
+                f"{self.named}: approval= without decisions= asks no one. Give approval= to the "
                 "SitemapTaskGroup, which defines the DAG that asks"
             )
         self.approval = approval

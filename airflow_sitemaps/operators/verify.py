@@ -10,10 +10,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps import setting_checks
-from airflow_sitemaps.airflow_compat import AirflowException, AirflowFailException
+from airflow_sitemaps.airflow_compat import AirflowException
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.operators import FAILED, MAX_TEXT, VERIFIED, verified_facts
-from airflow_sitemaps.operators.base import SitemapOperator, log_lines, permanent_failures
+from airflow_sitemaps.operators import VERIFIED, verified_facts
+from airflow_sitemaps.operators.base import SitemapOperator, fail, log_lines, permanent_failures
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class SitemapVerifyOperator(SitemapOperator):
     ) -> None:
         super().__init__(sitemap=sitemap, **kwargs)
         for name, value in {"strict": strict, "allow_http": allow_http, "allow_private": allow_private}.items():
-            setting_checks.flag(f"{type(self).__name__}({self.task_id!r})", name, value)
+            setting_checks.flag(self.named, name, value)
         self.sample = sample
         self.strict = strict
         self.allow_http = allow_http
@@ -88,9 +88,7 @@ class SitemapVerifyOperator(SitemapOperator):
             reason = (
                 f"{errors}, {warnings}; the first: {first.where}: {first.message} ({first.rule}). The log names each"
             )
-            facts = {"error": "AirflowFailException", "message": reason[:MAX_TEXT]}
-            context["ti"].xcom_push(key=FAILED, value=facts)
-            raise AirflowFailException(reason)
+            fail(context, reason)
         return {name: numbers[name] for name in ("files", "urls", "errors", "warnings")}
 
 
@@ -155,9 +153,6 @@ class SitemapFreshnessOperator(SitemapOperator):
             log_lines(f"ERROR {line}" for line in others)
             reasons.append(f"Not as published: {'; '.join(others[:3])}")
         if reasons:
-            reason = ". ".join(reasons)
-            facts: dict[str, Any] = {"error": "AirflowException", "message": reason[:MAX_TEXT]}
-            facts |= {"stale": faults[:3], "limit": str(self.max_age)} if faults else {}
-            context["ti"].xcom_push(key=FAILED, value=facts)
-            raise AirflowException(reason)
+            stale = {"stale": faults[:3], "limit": str(self.max_age)} if faults else {}
+            fail(context, ". ".join(reasons), AirflowException, **stale)
         return [asdict(index) for index in indexes]

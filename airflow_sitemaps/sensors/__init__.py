@@ -67,24 +67,20 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
     ) -> None:
         defaults = {"mode": "reschedule", "poke_interval": 300, **kwargs.pop("default_args")}
         super().__init__(sitemap=sitemap, default_args=defaults, **kwargs)
-        names = [section.name for section in sitemap.sections]
-        unknown = [] if self.is_open(sections) else [name for name in listed(sections) if not sitemap.has_section(name)]
-        if unknown:
-            raise ConfigurationError(
-                f"{self.task_id}: there is no section {', '.join(unknown)}; the sections are {', '.join(names)}"
-            )
+        if not self.is_open(sections):
+            self.check_sections("sections", listed(sections))
         first = getattr(sitemap.sections[0].source, "conn_id", None)
         if probe is not None and not str(probe).strip():
-            raise ConfigurationError(f"{self.task_id}: probe={probe!r}; give a query that returns one value")
+            raise ConfigurationError(f"{self.named}: probe={probe!r}; give a query that returns one value")
         if probe is not None and not (conn_id or first):
             raise ConfigurationError(
-                f"{self.task_id}: probe= needs conn_id=, because the first section has no connection"
+                f"{self.named}: probe= needs conn_id=, because the first section has no connection"
             )
         self.sections = sections
         self.probe = probe
         self.conn_id = conn_id or first
         self.deferrable = default_deferrable() if deferrable is None else deferrable
-        setting_checks.flag(self.task_id, "deferrable", self.deferrable)
+        setting_checks.flag(self.named, "deferrable", self.deferrable)
 
     def execute(self, context: Context) -> Any:
         """Wait for a change. In deferrable mode, the triggerer polls."""

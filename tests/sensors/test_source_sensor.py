@@ -442,12 +442,16 @@ def test_sections_may_be_one_text_with_commas_or_a_template(sitemap: Sitemap) ->
     both = Sitemap(sitemap.store, [*sitemap.sections, Section("more", sitemap.sections[0].source, path="more/")])
     for sections in ("products, more", "{{ dag_run.partition_key or '' }}", ["{{ params.section }}"], ""):
         assert SitemapSourceSensor(task_id="x", sitemap=both, sections=sections).sections == sections
-    with pytest.raises(ConfigurationError, match="there is no section pages; the sections are products, more"):
+    with pytest.raises(
+        ConfigurationError, match="sections names pages, which is no section; the sections are products, more"
+    ):
         SitemapSourceSensor(task_id="x", sitemap=both, sections="products,pages")
 
 
 def test_an_unknown_section_is_refused_with_the_sections_there_are(sitemap: Sitemap) -> None:
-    with pytest.raises(ConfigurationError, match="there is no section pages; the sections are products"):
+    with pytest.raises(
+        ConfigurationError, match="sections names pages, which is no section; the sections are products"
+    ):
         SitemapSourceSensor(task_id="x", sitemap=sitemap, sections=["pages"])
 
 
