@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.pipeline.concurrency import mapped
-from airflow_sitemaps.pipeline.state.repository import REPORTS, StateRepository
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.guards.judgement import changes_by_day, trust_of_week
 from airflow_sitemaps.shards.layout import robots_urls
 
 if TYPE_CHECKING:
+    from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.protocol.lastmod import LastmodTrust
     from airflow_sitemaps.shards.manifest import GenerationNote
     from airflow_sitemaps.sitemap import Sitemap
@@ -115,24 +116,23 @@ def status(sitemap: Sitemap) -> Status:
 
 def guard_results(state: StateRepository) -> tuple[GuardResults, ...]:
     """Return what the newest reports say of guards, the newest run first. Runs in which no guard spoke are left out."""
-    keys = sorted((info.key for info in state.objects.list(REPORTS)), reverse=True)[:MAX_REPORTS]
-    runs = [key.removeprefix(REPORTS).removesuffix(".json") for key in keys]
+    runs = state.reported_runs()[:MAX_REPORTS]
     reports = [report for report in mapped(state.read_report, runs, "sitemap-reports") if report is not None]
-    reports.sort(key=lambda report: str(report["finished_at"]), reverse=True)
+    reports.sort(key=lambda report: report.finished_at, reverse=True)
     results = [
-        GuardResults(run=report["run"], at=report["finished_at"], lines=tuple(dict.fromkeys(_lines(report))))
+        GuardResults(run=report.run, at=report.finished_at, lines=tuple(dict.fromkeys(_lines(report))))
         for report in reports
     ]
     return tuple(result for result in results if result.lines)
 
 
-def _lines(report: Mapping[str, Any]) -> Iterator[str]:
-    refused = [refusal["message"] for each in report.get("failures", ()) for refusal in each.get("refusals", ())]
-    yield from (f"refused: {message}" for message in refused or report.get("refusals", ()))
-    yield from (warning for warning in report.get("warnings", ()) if warning.startswith(DECIDED))
-    for name, canary in report.get("canaries", {}).items():
-        pages = f"{canary['faulty']:,} of {counted(canary['requested'], 'page')} faulty"
-        yield f"canary of section {name}: {canary['verdict']}, {pages}"
+def _lines(report: Report) -> Iterator[str]:
+    refused = [refusal.message for each in report.failures for refusal in each.refusals]
+    yield from (f"refused: {message}" for message in refused or report.refusals)
+    yield from (warning for warning in report.warnings if warning.startswith(DECIDED))
+    for name, canary in report.canaries.items():
+        pages = f"{canary.faulty:,} of {counted(canary.requested, 'page')} faulty"
+        yield f"canary of section {name}: {canary.verdict}, {pages}"
 
 
 def robots(sitemap: Sitemap) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ def last_check(state: StateRepository) -> str | None:
     A rollback does not count, because it publishes an earlier state.
     """
     report = next(_checks(state), None)
-    return None if report is None else str(report["finished_at"])
+    return None if report is None else report.finished_at
 
 
 def last_survey(state: StateRepository, sections: Sequence[str]) -> str | None:
@@ -157,19 +157,18 @@ def last_survey(state: StateRepository, sections: Sequence[str]) -> str | None:
     """
     missing = set(sections)
     for report in _checks(state):
-        missing -= set(report["planned"])
+        missing -= set(report.planned)
         if not missing:
-            return str(report["started_at"])
+            return report.started_at
     return None
 
 
-def _checks(state: StateRepository) -> Iterator[dict[str, Any]]:
+def _checks(state: StateRepository) -> Iterator[Report]:
     """Read the reports of the runs that published the sources' state or found nothing to change, the newest first."""
-    runs = sorted(
-        (info.key.removeprefix(REPORTS).removesuffix(".json") for info in state.objects.list(REPORTS)), reverse=True
-    )
-    for _second, names in groupby(runs, key=lambda run: run.partition("-")[0]):  # what follows the second is random
+    for _second, names in groupby(
+        state.reported_runs(), key=lambda run: run.partition("-")[0]
+    ):  # what follows the second is random
         reports = [report for report in map(state.read_report, names) if report]
-        for report in sorted(reports, key=lambda report: str(report.get("started_at")), reverse=True):
-            if report.get("action") == "build" and report.get("result") in ("published", "unchanged"):
+        for report in sorted(reports, key=lambda report: report.started_at, reverse=True):
+            if report.action == "build" and report.result in ("published", "unchanged"):
                 yield report

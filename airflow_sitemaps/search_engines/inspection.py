@@ -46,6 +46,7 @@ from airflow_sitemaps.web_services import NotAcceptedError, Sender
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -131,6 +132,7 @@ class _Run:
     objects: ObjectStore
     inspector: Inspector
     clock: Clock
+    manifest: Manifest
     rotation: Rotation
     etag: str | None
     quota: DayQuota
@@ -140,6 +142,7 @@ class _Run:
     @classmethod
     def begin(cls, objects: ObjectStore, inspector: Inspector, quota: DayQuota, clock: Clock) -> _Run:
         """Read the record, and begin a new day in it if the engine's has changed."""
+        manifest = StateRepository(objects).published()
         stored = objects.get(f"{AREA}{inspector.engine}.json")
         today = Observation(engine=inspector.engine, day=quota.today, stages=inspector.stages)
         rotation = Rotation(today=today) if stored is None else _ROTATION.decode_or_none(stored.body)
@@ -151,7 +154,15 @@ class _Run:
                 keep(objects, rotation.today)
             rotation = Rotation(today=today, cursors=rotation.cursors)
         etag = None if stored is None else stored.info.etag
-        return cls(objects=objects, inspector=inspector, clock=clock, rotation=rotation, etag=etag, quota=quota)
+        return cls(
+            objects=objects,
+            inspector=inspector,
+            clock=clock,
+            manifest=manifest,
+            rotation=rotation,
+            etag=etag,
+            quota=quota,
+        )
 
     def put(self) -> None:
         """Store the record."""
@@ -162,13 +173,13 @@ class _Run:
 
     def read_site(self) -> None:
         """Keep what the engine says of the whole site; without a response, what it said before."""
-        manifest = StateRepository(self.objects).manifest()
-        urls = () if manifest is None else manifest.index_urls
         account, read = self.inspector.properties[0], self.inspector.site_state
         if read is None or not self.quota.left(account) or not self.quota.reserve({account: SITE_REQUESTS}):
             return
         try:
-            self.rotation.today.site = read(Metered(self.inspector.sender(), self.quota, account), urls)
+            self.rotation.today.site = read(
+                Metered(self.inspector.sender(), self.quota, account), self.manifest.index_urls
+            )
         except (NotAcceptedError, FetchError) as error:
             log.warning("the engine's statistics of the site are not read: %s", error)
         finally:
@@ -176,10 +187,9 @@ class _Run:
 
     def draw(self, sitemap: Sitemap) -> None:
         """Count the listed URLs by section and age, and draw those to inspect, all strata at the same pace."""
-        manifest = StateRepository(self.objects).manifest()
         limit = sum(map(self.quota.left, self.inspector.properties))
         now, today = self.clock.now(), self.rotation.today
-        today.generation, today.at = (0 if manifest is None else manifest.generation), now.isoformat()
+        today.generation, today.at = self.manifest.generation, now.isoformat()
         today.properties = list(self.inspector.properties)
         drawn: dict[tuple[str, str], list[Candidate]] = {}
         counted: dict[str, dict[str, int]] = {}

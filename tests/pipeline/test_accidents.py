@@ -193,7 +193,7 @@ def test_a_report_and_a_plan_show_where_the_urls_are() -> None:
     assert f"URLs below {BASE}account/: about {table[f'{BASE}account/'][0]:,} (before: 0)" in text
     stored = StateRepository(world.store.state).read_report(report.run)
     assert stored is not None
-    assert stored["prefixes"][0] == {
+    assert stored.to_dict()["prefixes"][0] == {
         "prefix": f"{BASE}p/",
         "urls": table[f"{BASE}p/"][0],
         "urls_before": table[f"{BASE}p/"][1],

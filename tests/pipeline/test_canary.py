@@ -172,7 +172,7 @@ def test_a_section_with_one_new_page_in_twenty_dead_is_refused_with_counts_and_s
     refused, first = guard_results(StateRepository(world.config.open().state))
     kept = StateRepository(world.config.open().state).read_report(refused.run)
     assert kept is not None
-    canary = kept["canaries"]["pages"]
+    canary = kept.to_dict()["canaries"]["pages"]
     assert (canary["verdict"], canary["requested"]) == ("refused", len(shop.pages))
     assert canary["faults"] == {"page-status": canary["faulty"]}
     number = f"{canary['faulty']} of {canary['requested']} pages"

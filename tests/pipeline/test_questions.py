@@ -153,8 +153,8 @@ def test_a_run_asks_about_every_section_if_its_plan_and_its_commit_refuse_one_ea
     assert set(asked) == {"products", "posts"}
     told = StateRepository(shop.store.open().state).read_report(asked["posts"].refused)
     assert told is not None
-    assert [refusal.split("'")[1] for refusal in told["refusals"]] == ["products", "posts"]
-    assert [failure["section"] for failure in told["failures"]] == ["products", "posts"]
+    assert [refusal.split("'")[1] for refusal in told.refusals] == ["products", "posts"]
+    assert [failure.section for failure in told.failures] == ["products", "posts"]
 
 
 def test_the_question_has_numbers_and_samples(shop: Shop) -> None:

@@ -100,8 +100,8 @@ def assert_others_are_published(shop: Shop, error: PartlyPublishedError) -> None
     assert current.manifest.history[-1].failed == ("products",)
     stored = state.read_report(report.run)
     assert stored is not None
-    assert stored["result"] == "partly_published"
-    assert stored["failures"][0]["section"] == "products"
+    assert stored.result == "partly_published"
+    assert stored.failures[0].section == "products"
     assert any(line.startswith("NOT PUBLISHED section products") for line in lines(report))
 
 

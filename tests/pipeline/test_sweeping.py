@@ -339,7 +339,7 @@ def test_a_refused_delete_is_a_warning_and_the_run_succeeds(changed, caplog):
         world.rows[0]["priority"] = 0.3
     report = build(world.sitemap(undeletable(world, "public", "state")), clock=world.clock)
     assert report.result == ("published" if changed else "unchanged")
-    assert StateRepository(world.store.state).read_report(report.run)["warnings"] == list(report.warnings)
+    assert StateRepository(world.store.state).read_report(report.run).warnings == report.warnings
     (warning,) = report.warnings
     assert "could not be removed" in warning
     assert "AccessDenied" in warning

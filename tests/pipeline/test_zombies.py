@@ -226,4 +226,4 @@ def test_a_report_that_was_not_written_is_not_taken_for_the_earlier_one(monkeypa
 
     monkeypatch.setattr(MemoryObjects, "put", put)
     state.write_report(again)
-    assert state.read_report(report.run)["result"] == "published"
+    assert state.read_report(report.run).result == "published"

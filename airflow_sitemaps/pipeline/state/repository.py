@@ -326,17 +326,14 @@ class StateRepository:
             raise type(error)(f"{done if report.result == 'published' else ''}{error}") from error
         return key
 
-    def read_report(self, run: str) -> dict[str, Any] | None:
-        """Read a run's report as JSON values; return None if none is stored, or if it is damaged."""
-        if (stored := self.objects.get(report_key(run))) is None:
-            return None
-        try:
-            _REPORT.decode(stored.body)
-        except (ValueError, RecursionError) as error:
-            log.warning("%s is damaged (%s) and is ignored", self.objects.url(report_key(run)), error)
-            return None
-        report: dict[str, Any] = json.loads(stored.body)
-        return report
+    def read_report(self, run: str) -> Report | None:
+        """Read a run's report; return None if none is stored, or if it is damaged."""
+        return read_record(self.objects, report_key(run), _REPORT, None)
+
+    def reported_runs(self) -> list[str]:
+        """Return the runs that have a report, the newest first."""
+        names = (info.key.removeprefix(REPORTS).removesuffix(".json") for info in self.objects.list(REPORTS))
+        return sorted(names, reverse=True)
 
 
 def bounded_time(objects: ObjectStore, clock: Clock, recent: datetime | None = None) -> datetime:
@@ -363,11 +360,13 @@ def put_record(objects: ObjectStore, key: str, record: object) -> None:
 
 def read_record(objects: ObjectStore, key: str, decoder: Decoder[T], empty: E) -> T | E:
     """Read a record; return ``empty`` if there is none or, with a warning, if it is damaged."""
-    stored = objects.get(key)
-    record = None if stored is None else decoder.decode_or_none(stored.body)
-    if stored is not None and record is None:
-        log.warning("%s cannot be read and is ignored", objects.url(key))
-    return empty if record is None else record
+    if (stored := objects.get(key)) is None:
+        return empty
+    try:
+        return decoder.decode(stored.body)
+    except (ValueError, RecursionError) as error:
+        log.warning("%s is damaged (%s) and is ignored", objects.url(key), error)
+        return empty
 
 
 def put_newest(objects: ObjectStore, folder: str, name: str, record: object, *, most: int) -> None:

@@ -147,15 +147,12 @@ def recent(
     asked = dict.fromkeys(task.key[:2] for task in publishing)
     others = [task for key in asked for task in tasks[key] if task.kind in ("plan", "write")]
     pushed.update(dag_runs.pushed_by(session, others, (FAILED, REFUSED, SECTIONS, PLAN_KEY)))
-    questions = [question for key, value in pushed.items() if key[-1] == QUESTIONS for question in _questions(value)]
+    questions = [
+        read_as(AskingRun, each) for (*_, key), value in pushed.items() if key == QUESTIONS for each in items(value)
+    ]
     asking = dag_runs.runs_by_id(session, [(question.dag_id, question.run_id) for question in questions])
     active = frozenset(key for key, run in asking.items() if run.is_active)
     return RecentRuns(runs=runs, tasks=tasks, pushed=pushed, asking=active)
-
-
-def _questions(value: Any) -> list[AskingRun]:
-    """Return the runs that ask a person, as a publishing task pushed them."""
-    return [read_as(AskingRun, question) for question in items(value)]
 
 
 def _is_of(publish: TaskState, event: RunSummary | None) -> bool:
@@ -262,7 +259,7 @@ def _failure(run: RunState, publish: TaskState, known: RecentRuns, attempted: Se
         store_run=next((store_run for value in refused if (store_run := text(value.get("run")))), ""),
         questions=[
             question
-            for question in _questions(known.value(publish, QUESTIONS))
+            for question in (read_as(AskingRun, each) for each in items(known.value(publish, QUESTIONS)))
             if (question.dag_id, question.run_id) in known.asking
         ],
         is_partial=is_partial,
