@@ -42,11 +42,10 @@ _REASONS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Announcement:
+class Announcement(Submission):
     """The result of an announcement: the URLs that changed since a generation, and what was sent of them.
 
-    The key does not cover ``outside`` URLs. If ``too_many``, nothing is sent. The key of ``unchecked``
-    requests was not checked yet (status 202).
+    The key does not cover ``outside`` URLs. If ``too_many``, nothing is sent.
     """
 
     generation: int
@@ -56,9 +55,6 @@ class Announcement:
     removed: int = 0
     outside: int = 0
     too_many: bool = False
-    urls: int = 0
-    requests: int = 0
-    unchecked: int = 0
 
     def __str__(self) -> str:
         if self.too_many:

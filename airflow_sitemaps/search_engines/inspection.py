@@ -11,7 +11,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
@@ -46,7 +46,6 @@ from airflow_sitemaps.web_services import NotAcceptedError, Sender
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -107,7 +106,7 @@ def inspect(
     counting = objects if quota_store is None else quota_store.open().state
     key = f"{AREA}quota/{inspector.engine}.json"
     quota = DayQuota(counting, key, inspector, daily=daily, clock=clock, **timing)
-    run = _Run.begin(objects, inspector, quota, clock)
+    run = _Run(objects, inspector, quota, clock)
     run.read_site()
     run.draw(sitemap)
     run.put()
@@ -125,25 +124,17 @@ def inspect(
     return history(run.objects, inspector.engine)
 
 
-@dataclass(slots=True, kw_only=True)
 class _Run:
     """One day's inspection, or a part of it."""
 
-    objects: ObjectStore
-    inspector: Inspector
-    clock: Clock
-    manifest: Manifest
-    rotation: Rotation
-    etag: str | None
-    quota: DayQuota
-    queue: list[Candidate] = field(default_factory=list)
-    stopped: set[tuple[str, str]] = field(default_factory=set)
-
-    @classmethod
-    def begin(cls, objects: ObjectStore, inspector: Inspector, quota: DayQuota, clock: Clock) -> _Run:
+    def __init__(self, objects: ObjectStore, inspector: Inspector, quota: DayQuota, clock: Clock) -> None:
         """Read the record, and begin a new day in it if the engine's has changed."""
-        manifest = StateRepository(objects).published()
+        self.objects, self.inspector, self.quota, self.clock = objects, inspector, quota, clock
+        self.manifest = StateRepository(objects).published()
+        self.queue: list[Candidate] = []
+        self.stopped: set[tuple[str, str]] = set()
         stored = objects.get(f"{AREA}{inspector.engine}.json")
+        self.etag = None if stored is None else stored.info.etag
         today = Observation(engine=inspector.engine, day=quota.today, stages=inspector.stages)
         rotation = Rotation(today=today) if stored is None else _ROTATION.decode_or_none(stored.body)
         if rotation is None:
@@ -153,16 +144,7 @@ class _Run:
             if rotation.today.sections:
                 keep(objects, rotation.today)
             rotation = Rotation(today=today, cursors=rotation.cursors)
-        etag = None if stored is None else stored.info.etag
-        return cls(
-            objects=objects,
-            inspector=inspector,
-            clock=clock,
-            manifest=manifest,
-            rotation=rotation,
-            etag=etag,
-            quota=quota,
-        )
+        self.rotation = rotation
 
     def put(self) -> None:
         """Store the record."""
