@@ -7,7 +7,6 @@ from enum import Enum
 from typing import Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.shards.ranges import PATIENT
 
 FIELDS: Final = ("lastmod", "changefreq", "priority", "images", "videos", "news", "alternates", "title", "description")
 """The optional parts of an entry, in the order in which they are hashed and read."""
@@ -104,28 +103,3 @@ class Output:
     name: str
     sql: str
     type: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ColumnMapping:
-    """The columns that make up an entry: of its key, of its URL, of each optional part, and those that make the page."""
-
-    key: tuple[Column, ...]
-    loc: tuple[Column, ...]
-    fields: tuple[tuple[str, Column], ...] = ()
-    page: tuple[Column, ...] = ()
-
-    @property
-    def emitted(self) -> tuple[Column, ...]:
-        """All columns on which an entry depends, in the order in which they are hashed."""
-        columns = (*self.loc, *(column for _name, column in self.fields))
-        return (*columns, *(column for column in self.page if column not in columns))
-
-    @property
-    def urgent(self) -> tuple[Column, ...]:
-        """The columns whose changes do not wait, in the order in which they are hashed."""
-        return (*self.loc, *(column for name, column in self.fields if name not in PATIENT))
-
-    def field(self, name: str) -> Column | None:
-        """Return the column of an optional field, or None."""
-        return dict(self.fields).get(name)

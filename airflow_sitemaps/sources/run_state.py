@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -25,8 +25,9 @@ from airflow_sitemaps.sources.user_texts import NamePart, name_parts, written_na
 from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.sources.columns import ColumnMapping
+    from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.dialects.base import Dialect
+    from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.source_settings import SourceSettings
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ class StoredRows:
         self._schema = name_parts(schema)
         self._what = what
 
-    def store(self, state: RunState, relation: Relation, mapping: ColumnMapping, now: datetime) -> Relation:
+    def store(self, state: RunState, context: QueryContext, now: datetime) -> Relation:
         """Return the table of a state. Create it unless it exists, and drop expired tables."""
         with self._writing("storing the query's rows") as connection:
             existing, expired = None, list[str]()
@@ -135,7 +136,7 @@ class StoredRows:
                 elif now - created_at > LIFETIME:
                     expired.append(other)
             if existing is None:
-                self._make(connection, relation, mapping, state.stored)
+                self._make(connection, context, state.stored)
         for other in expired:
             try:  # another role may own the table, or another run has just dropped it
                 with self._writing("dropping expired rows") as connection:
@@ -143,7 +144,7 @@ class StoredRows:
             except (SourceError, SourceConfigurationError) as error:
                 log.info("%s; the run does not need that table", error)
         if existing is None and self._dialect.prefers_hops:
-            self._index(mapping, state.stored)
+            self._index(context.key, state.stored)
         existing = existing or state.stored
         return Relation(table=written_name((*self._schema, NamePart(existing, is_quoted=True))))
 
@@ -158,9 +159,9 @@ class StoredRows:
         names = sa.inspect(connection).get_table_names(schema=self._schema[-1].text)
         return [(name, _created_at(name)) for name in sorted(names) if NAME.fullmatch(name) is not None]
 
-    def _make(self, connection: sa.Connection, relation: Relation, mapping: ColumnMapping, name: str) -> None:
-        dialect = self._dialect
-        columns = ", ".join(dict.fromkeys(dialect.column(column) for column in (*mapping.key, *mapping.emitted)))
+    def _make(self, connection: sa.Connection, context: QueryContext, name: str) -> None:
+        dialect, relation = self._dialect, context.relation
+        columns = ", ".join(dict.fromkeys(dialect.column(column) for column in (*context.key, *context.emitted)))
         rows = relation.binds().statement(f"SELECT {columns} FROM {relation.from_item(dialect)}")
         make: Callable[..., sa.Dialect] = type(self._engine.dialect)
         # Most databases accept no binds in CREATE TABLE AS.
@@ -168,10 +169,10 @@ class StoredRows:
         table = self._qualified(name)
         connection.execute(sa.text(dialect.create_as(table, query)))
 
-    def _index(self, mapping: ColumnMapping, name: str) -> None:
+    def _index(self, key: Sequence[Column], name: str) -> None:
         """Create an index on the key, unless the database refuses one: no index holds a long text."""
         quote = self._dialect.quote
-        ordered = ", ".join(quote(column.name) for column in mapping.key)
+        ordered = ", ".join(quote(column.name) for column in key)
         try:
             with self._writing("creating the index of the stored rows") as connection:
                 sql = self._dialect.create_index(quote(f"{name}_k"), self._qualified(name), ordered)

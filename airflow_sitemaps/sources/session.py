@@ -55,9 +55,9 @@ class SqlSession:
         self.arrow = arrow
         self.change_log = change_log
         # A column that gets a time zone keeps the bits of its values, and so the hashes of its rows.
-        zoned = [str(place) for place, column in enumerate(context.mapping.emitted) if column.kind is Kind.ZONED]
+        zoned = [str(place) for place, column in enumerate(context.emitted) if column.kind is Kind.ZONED]
         self.digest_kind = "/".join([context.dialect.digest_kind, *zoned])
-        self.key_kinds: Sequence[str] = [column.description() for column in context.mapping.key]
+        self.key_kinds: Sequence[str] = [column.description() for column in context.key]
         self._state = state
         self.state = "" if state is None else str(state)
         self._meter = ScanMeter(context, max_scan_bytes)

@@ -22,7 +22,6 @@ from sqlalchemy import exc
 
 from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError, SourceError
 from airflow_sitemaps.setting_checks import NO_OBJECT
-from airflow_sitemaps.sources.columns import ColumnMapping
 from airflow_sitemaps.sources.dialects import dialect_of, dialect_of_type, extra_of_type
 from airflow_sitemaps.sources.driver import MESSAGE_CHARACTERS, WAIT_BOUND, labelled, setup, translated
 from airflow_sitemaps.sources.queries import COLUMN, GroupedRelation, Relation, is_fixed, relation_of
@@ -75,7 +74,7 @@ def session_of(settings: SourceSettings, section: str, engine: sa.Engine) -> Ite
         if settings.state
         else RunState.of_new_rows(section, now, shared=bool(settings.run))
     )
-    table = stored.store(state, plain.context.relation, plain.context.mapping, now)
+    table = stored.store(state, plain.context, now)
     try:
         yield _session(settings, engine, dialect, table, name, state)
     except BaseException:
@@ -141,9 +140,7 @@ def _session(
     is_present = base.table is not None and state is None
     context = QueryContext(
         name=name, dialect=dialect, relation=relation, location=location, timezone=settings.timezone,
-        mapping=ColumnMapping(
-            key=key, loc=loc, fields=tuple((each, columns[column]) for each, column in fields.items()), page=page
-        ),
+        key=key, loc=loc, fields={each: columns[column] for each, column in fields.items()}, page=page,
         lastmod_unit=settings.lastmod_unit, grouped=settings.group is not None, unique=unique,
         indexed=indexed and relation is base, versioned=base if is_present and is_fixed(base.where) else None,
     )  # fmt: skip

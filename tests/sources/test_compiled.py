@@ -15,7 +15,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.ranges import KeyRange, cut
-from airflow_sitemaps.sources.columns import Column, ColumnMapping, Kind
+from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects import DIALECTS
 from airflow_sitemaps.sources.dialects import dialect_of as dialect_of_engine
 from airflow_sitemaps.sources.queries import GroupedRelation, Relation, boundaries, survey
@@ -99,17 +99,17 @@ def typed(name: str, column: Column) -> Column:
 def context_of(name: str, key: tuple[Column, ...]) -> QueryContext:
     dialect = dialect_of(stub(name))
     key = tuple(typed(name, column) for column in key)
-    fields = (
-        ("lastmod", typed(name, Column(name="at", kind=Kind.ZONED))),
-        ("priority", Column(name="weight", kind=Kind.NUMBER)),
-        ("images", Column(name="pictures", kind=Kind.JSON)),
-    )
+    fields = {
+        "lastmod": typed(name, Column(name="at", kind=Kind.ZONED)),
+        "priority": Column(name="weight", kind=Kind.NUMBER),
+        "images": Column(name="pictures", kind=Kind.JSON),
+    }
     loc = (Column(name="Odd Name:x", kind=Kind.TEXT), Column(name="made", kind=Kind.DATE))
     relation = Relation(
         query="SELECT * FROM shop.products WHERE kind = ':not_a_bind'", where="live = :live", parameters={"live": 1}
     )
     return QueryContext(
-        name="test", dialect=dialect, relation=relation, mapping=ColumnMapping(key=key, loc=loc, fields=fields),
+        name="test", dialect=dialect, relation=relation, key=key, loc=loc, fields=fields,
         location=LocMapping("https://x.test/{Odd Name:x}/{made}"), timezone="UTC",
     )  # fmt: skip
 

@@ -75,10 +75,10 @@ MICROS: Final = DAYS * 86_400_000_000
 
 def packing_obstacle(context: QueryContext, engine: sa.Engine) -> str | None:
     """Return why the rows of a source cannot be packed, or None."""
-    wide = next((name for name, _ in context.mapping.fields if name not in NARROW), None)
+    wide = next((name for name in context.fields if name not in NARROW), None)
     if wide is not None:
         return f"the values of {wide} may be long"
-    if any(column.kind is Kind.BINARY for column in context.mapping.emitted):
+    if any(column.kind is Kind.BINARY for column in context.emitted):
         return "a column holds bytes"
     if not context.indexed:
         return "no index leads with the key"
@@ -167,7 +167,7 @@ class _PackedReader:
 
 def _packed_statement(context: QueryContext, ranges: Sequence[KeyRange], outputs: Sequence[Output]) -> Statement:
     """Return the query of one range, or of closed ones: the place of each, its number of rows, and each column's values."""
-    dialect, key = context.dialect, context.mapping.key
+    dialect, key = context.dialect, context.key
     binds = context.relation.binds()
     packs = ", ".join(pack for number, output in enumerate(outputs) for pack in _packs(f"q.c{number}", output, context))
     select = ", ".join(f"{output.sql} AS c{number}" for number, output in enumerate(outputs))
@@ -197,7 +197,7 @@ def _packs(value: str, output: Output, context: QueryContext) -> list[str]:
         return [f"string_agg(pg_catalog.int8send({value}), '')"]
     if pa.types.is_floating(output.type):
         return [f"string_agg(COALESCE(pg_catalog.float8send({value}), pg_catalog.int8send({NAN})), '')"]
-    column = context.mapping.field(output.name)
+    column = context.fields.get(output.name)
     assert column is not None
     null = f"int4send({LEAST_DAY})" if column.kind is Kind.DATE else f"int8send({LEAST})"
     return [f"string_agg(COALESCE(pg_catalog.{SENT[column.kind]}({value}), pg_catalog.{null}), '')"]

@@ -40,7 +40,7 @@ def find(context: QueryContext, connection: sa.Connection, within: KeyRange, eve
         keys = search(context, connection, within, every)
     if len(set(keys)) < len(keys):
         raise _unordered(context, next(key for key in keys if keys.count(key) > 1))
-    if any(column.kind is not Kind.INTEGER for column in context.mapping.key):
+    if any(column.kind is not Kind.INTEGER for column in context.key):
         _check_order(context, connection, keys)
     return keys
 
@@ -56,7 +56,7 @@ def _check_order(context: QueryContext, connection: sa.Connection, keys: Sequenc
 
 
 def _unordered(context: QueryContext, key: Key) -> SourceConfigurationError:
-    columns = ", ".join(column.description() for column in context.mapping.key)
+    columns = ", ".join(column.description() for column in context.key)
     return SourceConfigurationError(
         f"{context.name}: the key ({columns}) gives no increasing boundaries; the boundary {key!r} does not follow the "
         "one before it. The database orders these values differently from the texts by which it writes them: cast the "
@@ -66,7 +66,7 @@ def _unordered(context: QueryContext, key: Key) -> SourceConfigurationError:
 
 def rank(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) -> list[int]:
     """Return the order of keys as ``ports.Source.rank`` defines it. An empty SELECT gives the collation."""
-    dialect, key = context.dialect, context.mapping.key
+    dialect, key = context.dialect, context.key
     ranks: list[int] = []
     for part in _overlapping(context, keys):
         binds = context.relation.binds()
@@ -102,7 +102,7 @@ def _overlapping(context: QueryContext, keys: Sequence[Key]) -> list[Sequence[Ke
         largest = max(sum(len(str(part).encode()) + key_spans.LISTED_BYTES for part in key) for key in keys)
         at_once = max(2, dialect.max_statement_bytes // largest)
     elif not dialect.binds_lists:
-        at_once = max(2, min(dialect.max_case, dialect.max_binds // len(context.mapping.key) - key_spans.USERS_BINDS))
+        at_once = max(2, min(dialect.max_case, dialect.max_binds // len(context.key) - key_spans.USERS_BINDS))
     if len(keys) <= at_once:
         return [keys]
     step = at_once - 1
@@ -136,7 +136,7 @@ def _at(
 
     ``only_above`` leaves out the rows of the range's lower end.
     """
-    dialect, key = context.dialect, context.mapping.key
+    dialect, key = context.dialect, context.key
     binds = context.relation.binds()
     above = "1"
     if within.lower is not None:
@@ -177,7 +177,7 @@ def _lines(
     context: QueryContext, connection: sa.Connection, within: KeyRange, every: int
 ) -> list[tuple[Key, int, int]]:
     """Return each row on the grid except the first: its key, its number, and the number of its key's first row, from 1."""
-    dialect, key = context.dialect, context.mapping.key
+    dialect, key = context.dialect, context.key
     cuts, before = _sort_parts(context, connection, within)
     binds = context.relation.binds()
     where = condition(dialect, key, within, binds)
@@ -210,11 +210,11 @@ def _sort_parts(context: QueryContext, connection: sa.Connection, within: KeyRan
 
     Both lists are empty if one sort is used.
     """
-    dialect, lead = context.dialect, context.mapping.key[0]
+    dialect, lead = context.dialect, context.key[0]
     if not dialect.sorts_in_parts or lead.kind is not Kind.INTEGER:
         return [], []
     binds = context.relation.binds()
-    where = condition(dialect, context.mapping.key, within, binds)
+    where = condition(dialect, context.key, within, binds)
     column = dialect.column(lead)
     sql = f"SELECT MIN({column}), MAX({column}), COUNT(*) FROM {context.from_item} WHERE {where}"
     row = connection.execute(*binds.statement(sql)).first()
@@ -223,7 +223,7 @@ def _sort_parts(context: QueryContext, connection: sa.Connection, within: KeyRan
     low, width = int(row[0]), int(row[1]) - int(row[0])
     cuts: list[Key] = [(value,) for value in dict.fromkeys(low + width * n // PARTS for n in range(1, PARTS))]
     binds = context.relation.binds()
-    where = condition(dialect, context.mapping.key, within, binds)
+    where = condition(dialect, context.key, within, binds)
     part = nested_case(dialect, (lead,), cuts, binds)
     sql = (
         f"SELECT part_no, COUNT(*) FROM (SELECT {part} AS part_no FROM {context.from_item} WHERE {where}) counted"
@@ -236,7 +236,7 @@ def _sort_parts(context: QueryContext, connection: sa.Connection, within: KeyRan
 
 def largest_key(context: QueryContext, connection: sa.Connection, within: KeyRange) -> tuple[Key, int] | None:
     """Return the key with the most rows, as ``ports.Source.largest_key`` defines it."""
-    dialect, key = context.dialect, context.mapping.key
+    dialect, key = context.dialect, context.key
     binds = context.relation.binds()
     where = condition(dialect, key, within, binds)
     columns = ", ".join(dialect.key_order(column) for column in key)
@@ -284,7 +284,7 @@ Rows = Callable[[Binds], tuple[str, str]]
 
 def places_of(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange], rows: Rows) -> list[int]:
     """Return the positions of the ranges that hold at least one of the rows, in ascending order."""
-    dialect, key = context.dialect, context.mapping.key
+    dialect, key = context.dialect, context.key
     positions: set[int] = set()
     for part in parts(context, ranges, key_spans.SPANS_AT_MOST):
         binds = context.relation.binds()
@@ -301,7 +301,7 @@ def parts(context: QueryContext, ranges: Sequence[KeyRange], at_most: int) -> It
 
     The database's own bucket expression, if it has one, is for a span of any length.
     """
-    dialect, key = context.dialect, context.mapping.key
+    dialect, key = context.dialect, context.key
     for span in key_spans.spans(ranges, at_most=at_most) if ranges else ():
         is_quick = span.cuts and dialect.buckets(key, span.cuts, context.relation.binds()) is not None
         yield from (span,) if is_quick else span.split(dialect)
@@ -336,7 +336,7 @@ def _is_newer(context: QueryContext, since: datetime, binds: Binds) -> str:
 
 
 def _lastmod(context: QueryContext) -> Column:
-    column = context.mapping.field("lastmod")
+    column = context.fields.get("lastmod")
     if column is not None and context.lastmod_unit is not None and column.kind in NUMBERS:
         return column
     if column is None or column.kind not in TIMES | TEXT_TIMES:

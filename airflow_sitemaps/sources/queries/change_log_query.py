@@ -266,10 +266,10 @@ class ChangeLogReader:
     def _keys(self, binds: Binds, last: KeyPart | None, begin: KeyPart) -> tuple[str, str]:
         """Return the changed keys as a relation with the names, types and collations of the source's key columns."""
         dialect, source = self.context.dialect, self.context
-        names = [dialect.quote(column.name) for column in source.mapping.key]
+        names = [dialect.quote(column.name) for column in source.key]
         own, changed = (
             ", ".join(f"{dialect.column(column)} AS {name}" for column, name in zip(columns, names, strict=True))
-            for columns in (source.mapping.key, self._key_columns())
+            for columns in (source.key, self._key_columns())
         )
         where = "1 = 1"
         if self.settings.position is not None:
@@ -297,7 +297,7 @@ class ChangeLogReader:
         self.columns = columns_of(self.connection, dialect, relation, name, wanted)
         ordered = [*self._key_columns(), *([self._position_column()] if settings.position is not None else [])]
         dialect.check_key(self.connection, relation.from_item(dialect), relation.binds(), ordered)
-        for own, changed in zip(self.context.mapping.key, self._key_columns(), strict=True):
+        for own, changed in zip(self.context.key, self._key_columns(), strict=True):
             kinds = own.kind_text(), changed.kind_text()
             if UNKNOWN not in kinds and not dialect.compares_alike(own, changed):
                 types = kinds if kinds[0] != kinds[1] else (own.type_name, changed.type_name)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.lastmod import to_utc
 from airflow_sitemaps.shards.ranges import PATIENT
 from airflow_sitemaps.sources import queries, row_values
-from airflow_sitemaps.sources.columns import NUMBERS, Column, ColumnMapping, Kind, Output
+from airflow_sitemaps.sources.columns import NUMBERS, Column, Kind, Output
 from airflow_sitemaps.sources.dialects.value_sql import ascending
 from airflow_sitemaps.sources.driver import Binds, Statement, is_passing
 from airflow_sitemaps.sources.queries import Relation
@@ -37,6 +37,7 @@ SpanReader = Callable[["KeySpan"], Generator[pa.RecordBatch, None, None]]
 class QueryContext:
     """One source in one dialect.
 
+    An entry has columns for its key, its URL (``loc``) and each optional part (``fields``); others make the ``page``.
     ``name`` is for messages. ``timezone``, an IANA name, is assumed for times without one. ``lastmod_unit`` of a number:
     ``s``, ``ms`` or ``us`` since the Unix epoch. ``grouped``: the ``alternates`` column holds a group's members (see
     ``groups``), not records. ``unique`` (the database enforces it) and ``indexed`` (an index leads with the key) only
@@ -46,9 +47,12 @@ class QueryContext:
     name: str
     dialect: Dialect
     relation: Relation
-    mapping: ColumnMapping
     location: LocMapping
     timezone: str
+    key: tuple[Column, ...]
+    loc: tuple[Column, ...]
+    fields: Mapping[str, Column] = field(default_factory=dict)
+    page: tuple[Column, ...] = ()
     lastmod_unit: str | None = None
     grouped: bool = False
     unique: bool = False
@@ -58,31 +62,42 @@ class QueryContext:
     # ------------------------------------------------------------ parts of statements
 
     @property
+    def emitted(self) -> tuple[Column, ...]:
+        """All columns on which an entry depends, in the order in which they are hashed."""
+        columns = (*self.loc, *self.fields.values())
+        return (*columns, *(column for column in self.page if column not in columns))
+
+    @property
+    def urgent(self) -> tuple[Column, ...]:
+        """The columns whose changes do not wait, in the order in which they are hashed."""
+        return (*self.loc, *(column for name, column in self.fields.items() if name not in PATIENT))
+
+    @property
     def names(self) -> list[str]:
         """The names of the key's columns in the statements: ``k0``, ``k1``, …."""
-        return [f"k{number}" for number in range(len(self.mapping.key))]
+        return [f"k{number}" for number in range(len(self.key))]
 
     @property
     def ordered_key(self) -> str:
         """The select list of the values by which the key's columns are ordered."""
-        return ", ".join(f"{self.dialect.key_order(c)} AS k{n}" for n, c in enumerate(self.mapping.key))
+        return ", ".join(f"{self.dialect.key_order(c)} AS k{n}" for n, c in enumerate(self.key))
 
     @property
     def canonical_key(self) -> str:
         """The select list of the canonical values of the key's columns."""
-        return ", ".join(f"{self.dialect.key_output(c)} AS k{n}" for n, c in enumerate(self.mapping.key))
+        return ", ".join(f"{self.dialect.key_output(c)} AS k{n}" for n, c in enumerate(self.key))
 
     @property
     def key_order(self) -> str:
         """The ORDER BY list of the key."""
-        return ascending([self.dialect.key_order(column) for column in self.mapping.key])
+        return ascending([self.dialect.key_order(column) for column in self.key])
 
     @property
     def row_order(self) -> str:
         """The ORDER BY list of the rows: the key, and if it is not unique all emitted bytes, to keep their order."""
         if self.unique:
             return self.key_order
-        return f"{self.key_order}, {self.dialect.binary_orders(self.mapping.emitted)}"
+        return f"{self.key_order}, {self.dialect.binary_orders(self.emitted)}"
 
     @property
     def from_item(self) -> str:
@@ -95,15 +110,15 @@ class QueryContext:
         """Return every selected column but the range's number, which depends on the statement."""
         outputs = []
         if not self.dialect.hashes_here:
-            row_hash = self.dialect.row_hash(self.mapping.emitted)
+            row_hash = self.dialect.row_hash(self.emitted)
             outputs.append(Output(name="row_hash", sql=row_hash, type=self.dialect.hash_type))
-        for number, column in enumerate(self.mapping.key):
+        for number, column in enumerate(self.key):
             kind = pa.int64() if column.kind is Kind.INTEGER else pa.string()
             outputs.append(Output(name=f"key_{number}", sql=self.dialect.key_output(column), type=kind))
-        for number, column in enumerate(self.mapping.loc):
+        for number, column in enumerate(self.loc):
             outputs.append(Output(name=f"loc_{number}", sql=self.dialect.emit_raw(column), type=pa.string()))
-        outputs += [self._field(name, column, objects=objects) for name, column in self.mapping.fields]
-        page = self.mapping.page
+        outputs += [self._field(name, column, objects=objects) for name, column in self.fields.items()]
+        page = self.page
         if page and not self.dialect.hashes_here:
             outputs.append(Output(name="fingerprint", sql=self.dialect.row_hash(page), type=self.dialect.hash_type))
         elif page:
@@ -114,7 +129,7 @@ class QueryContext:
     @property
     def _page(self) -> list[str]:
         """The names of the columns that make the page in statements, where this process hashes them."""
-        return [f"page_{number}" for number in range(len(self.mapping.page))]
+        return [f"page_{number}" for number in range(len(self.page))]
 
     def _field(self, name: str, column: Column, *, objects: bool) -> Output:
         if name == "lastmod":
@@ -131,8 +146,8 @@ class QueryContext:
         """Return the row hashes of a batch, as selected. If the database has no hash: of all or of the urgent columns."""
         if not self.dialect.hashes_here:
             return raw["row_hash"]
-        names = [f"loc_{number}" for number in range(len(self.mapping.loc))]
-        names += [name for name, _ in self.mapping.fields if not (urgent and name in PATIENT)]
+        names = [f"loc_{number}" for number in range(len(self.loc))]
+        names += [name for name in self.fields if not (urgent and name in PATIENT)]
         names += [] if urgent else self._page
         return row_values.row_hashes([raw[name] for name in names])
 
@@ -143,14 +158,14 @@ class QueryContext:
         columns = {
             "range": places.take(raw["range_no"]),
             "row_hash": self.hashes(raw),
-            "key": row_values.key_column([raw[f"key_{number}"] for number in range(len(self.mapping.key))]),
+            "key": row_values.key_column([raw[f"key_{number}"] for number in range(len(self.key))]),
             "loc": self.location.expand(locs),
         }
-        if self.mapping.page:
+        if self.page:
             here = self.dialect.hashes_here
             own = row_values.row_hashes([raw[name] for name in self._page]) if here else raw["fingerprint"]
             columns["fingerprint"] = own
-        for name, column in self.mapping.fields:
+        for name, column in self.fields.items():
             columns[name] = self._moments(raw[name], column) if name == "lastmod" else raw[name]
         if self.grouped:
             columns["alternates"] = queries.alternates(raw["alternates"], columns["loc"], self.location)
@@ -176,7 +191,7 @@ def rows_statement(
 
     ``newest`` gives a condition on the rows and the end of the statement, with an order of its own.
     """
-    dialect, key = context.dialect, context.mapping.key
+    dialect, key = context.dialect, context.key
     binds = context.relation.binds()
     columns = [Output(name="range_no", sql=bucket_number(dialect, key, span, binds), type=pa.int32()), *outputs]
     select = ", ".join(f"{column.sql} AS {column.name}" for column in columns)

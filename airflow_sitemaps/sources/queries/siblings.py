@@ -209,7 +209,7 @@ def _together(
 def _ranks(context: QueryContext, connection: sa.Connection, given: Iterable[Key | None]) -> dict[Key, int]:
     """Return the boundaries in the database's order, with the position of each. Equal ones share a position."""
     keys = list(dict.fromkeys(key for key in given if key is not None))
-    if all(column.kind is Kind.INTEGER for column in context.mapping.key):
+    if all(column.kind is Kind.INTEGER for column in context.key):
         return {key: place for place, key in enumerate(sorted(keys))}
     ranks = boundaries.rank_unsorted(context, connection, keys) if keys else []
     return dict(sorted(zip(keys, ranks, strict=True), key=lambda pair: pair[1]))

@@ -95,20 +95,20 @@ def _sums(
             binds = context.relation.binds()
             rows = _quick_rows(context, part, measures, binds)
             if rows is None:
-                bucket = key_spans.nested_case(context.dialect, context.mapping.key, part.cuts, binds)
+                bucket = key_spans.nested_case(context.dialect, context.key, part.cuts, binds)
                 rows = _bucket_rows(context, part, bucket, measures, binds)
             yield before, _grouped(context, rows, measures, binds, values)
         before += len(part.cuts) + 1
 
 
 def _bucket_rows(context: QueryContext, part: KeySpan, bucket: str, measures: Mapping[str, str], binds: Binds) -> str:
-    where = span_condition(context.dialect, context.mapping.key, part, binds)
+    where = span_condition(context.dialect, context.key, part, binds)
     return f"SELECT {bucket} AS bucket, {select_list(measures)} FROM {context.from_item} WHERE {where}"
 
 
 def _quick_rows(context: QueryContext, run: KeySpan, measures: Mapping[str, str], binds: Binds) -> str | None:
     """Return a query of rows by the database's most efficient bucket search, or None if that is the nested CASE."""
-    dialect, key = context.dialect, context.mapping.key
+    dialect, key = context.dialect, context.key
     if not run.cuts:
         return None
     bucket = dialect.buckets(key, run.cuts, binds)
@@ -124,7 +124,7 @@ def _quick_rows(context: QueryContext, run: KeySpan, measures: Mapping[str, str]
 
 def _sorted_union(context: QueryContext, run: KeySpan, where: str, measures: Mapping[str, str], binds: Binds) -> str:
     """Return a query with one sort of rows and cuts. A row's bucket is the number of cuts before it."""
-    dialect, key = context.dialect, context.mapping.key
+    dialect, key = context.dialect, context.key
     names, given = context.names, ", ".join(measures)
     nothing = ", ".join("NULL" for _ in measures)
     return (
@@ -139,19 +139,19 @@ def _sorted_union(context: QueryContext, run: KeySpan, where: str, measures: Map
 def _measures(context: QueryContext, *, urgent: bool) -> dict[str, str]:
     """Return a row's part in its digest by name: its lastmod and its hashes."""
     dialect = context.dialect
-    lastmod = context.mapping.field("lastmod")
+    lastmod = context.fields.get("lastmod")
     newest = "NULL"
     if lastmod is not None:
         newest = dialect.column(lastmod) if lastmod.kind in TIMES else dialect.emit_comparable(lastmod)
-    measures = {"newest": newest, "row_hash": dialect.row_hash(context.mapping.emitted)}
-    return measures | ({"urgent_hash": dialect.row_hash(context.mapping.urgent)} if urgent else {})
+    measures = {"newest": newest, "row_hash": dialect.row_hash(context.emitted)}
+    return measures | ({"urgent_hash": dialect.row_hash(context.urgent)} if urgent else {})
 
 
 def _grouped(
     context: QueryContext, rows: str, measures: Mapping[str, str], binds: Binds, values: Values | None
 ) -> Statement:
     dialect = context.dialect
-    lastmod = context.mapping.field("lastmod")
+    lastmod = context.fields.get("lastmod")
     newest = "NULL" if lastmod is None else dialect.raw_text("MAX(newest)", lastmod)
     sums = ", ".join(dialect.checksum_sql.format(name) for name in measures if name not in ("newest", VALUE))
     shown, by = ("", "") if values is None else (f"{values.positions(context)}, ", f", {VALUE}")
@@ -159,7 +159,7 @@ def _grouped(
 
 
 def _newest(context: QueryContext, value: Any) -> str | None:
-    lastmod, unit = context.mapping.field("lastmod"), context.lastmod_unit
+    lastmod, unit = context.fields.get("lastmod"), context.lastmod_unit
     if value is None:
         return None
     text = str(array_of([value], pa.string())[0])
@@ -264,7 +264,7 @@ def _hashed_here(
 
 
 def _marked_rows(context: QueryContext, run: KeySpan, outputs: Sequence[Output]) -> tuple[Statement, list[Output]]:
-    dialect, key = context.dialect, context.mapping.key
+    dialect, key = context.dialect, context.key
     binds = context.relation.binds()
     columns = [Output(name="mark", sql="0", type=pa.int32()), *outputs]
     select = ", ".join(f"{column.sql} AS {column.name}" for column in columns)
@@ -284,11 +284,11 @@ def _marked_rows(context: QueryContext, run: KeySpan, outputs: Sequence[Output])
 
 def null_keys(context: QueryContext, connection: sa.Connection) -> tuple[int, tuple[str, ...]]:
     """Count the rows with a NULL in the key and describe some, naming the NULL columns of a composite key."""
-    dialect, key = context.dialect, context.mapping.key
+    dialect, key = context.dialect, context.key
     count = connection.execute(*_null_count(context)).scalar_one()
     if not count:
         return 0, ()
-    shown = [dialect.emit_raw(column) for column in context.mapping.loc]
+    shown = [dialect.emit_raw(column) for column in context.loc]
     absent = [f"CASE WHEN {dialect.null_sql.format(dialect.column(column))} THEN 1 ELSE 0 END" for column in key]
     statement = context.relation.binds().statement(
         f"SELECT {', '.join([*shown, *absent])} FROM {context.from_item} WHERE {_has_null_key(context)}"
@@ -301,7 +301,7 @@ def null_keys(context: QueryContext, connection: sa.Connection) -> tuple[int, tu
 
 def _has_null_key(context: QueryContext) -> str:
     dialect = context.dialect
-    return " OR ".join(dialect.null_sql.format(dialect.column(column)) for column in context.mapping.key)
+    return " OR ".join(dialect.null_sql.format(dialect.column(column)) for column in context.key)
 
 
 def _null_count(context: QueryContext) -> Statement:
@@ -323,7 +323,7 @@ def _null_sample(shown: Sequence[Any], absent: Sequence[Any], key: Sequence[Colu
 
 def duplicates(context: QueryContext, connection: sa.Connection, most: int) -> list[Duplicate]:
     """Return duplicates as ``ports.Source.duplicates`` defines them. Values are compared by bytes, not by a collation."""
-    dialect, columns = context.dialect, context.mapping.loc
+    dialect, columns = context.dialect, context.loc
     binds = context.relation.binds()
     shown = ", ".join(f"MIN({dialect.emit_comparable(column)}) AS l{at}" for at, column in enumerate(columns))
     grouped = ", ".join(dialect.binary_order(column) for column in columns)
