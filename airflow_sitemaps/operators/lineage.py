@@ -201,13 +201,13 @@ def _schema(columns: Iterable[str]) -> Any:
 
 def columns_of(section: Section) -> list[str]:
     """Return the columns that a section reads, each once."""
-    from airflow_sitemaps.protocol.url_template import Template
+    from airflow_sitemaps.protocol.url_template import loc_columns
 
     source = section.source
     columns = list(getattr(source, "key_columns", ()))
     loc = getattr(source, "loc", None)
     if isinstance(loc, str):
-        columns += Template.parse(loc).columns if "{" in loc else (loc,)
+        columns += loc_columns(loc)
     settings = (getattr(source, field, None) for field in _COLUMN_SETTINGS)
     return list(dict.fromkeys([*columns, *(column for column in settings if isinstance(column, str))]))
 

@@ -18,10 +18,11 @@ import pyarrow as pa
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading, Duplicate, Source, SourceConfig
 from airflow_sitemaps.protocol.rules import sample_text
+from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.shards.ranges import PATIENT, Digest, Key, KeyRange, Survey
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
-from airflow_sitemaps.sources.row_values import LocMapping
+from airflow_sitemaps.sources.row_values import urls_of
 from airflow_sitemaps.sources.source_settings import EntryColumns
 
 Row = Mapping[str, Any]
@@ -193,7 +194,7 @@ class MemorySource(Source):
         """Return the columns that reach the sitemap: those of ``loc``, then the mapped ones; or those that do not wait."""
         config = self._config
         mapped = [column for name, column in config.field_columns.items() if not urgent or name not in PATIENT]
-        return [*LocMapping(config.loc).columns, *mapped, *(() if urgent else config.page_columns)]
+        return [*loc_columns(config.loc), *mapped, *(() if urgent else config.page_columns)]
 
     def _digest(self, rows: Sequence[Row], *, urgent: bool) -> Digest:
         newest = None
@@ -255,10 +256,8 @@ def _kind(values: Iterable[Any]) -> str:
 
 def _locs(loc: str, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
     """Return the URLs of rows, from a column or a template."""
-    location = LocMapping(loc)
-    return location.expand(
-        {name: pa.array([text_of(row.get(name)) for row in rows], pa.string()) for name in location.columns}
-    )
+    columns = {name: pa.array([text_of(row.get(name)) for row in rows], pa.string()) for name in loc_columns(loc)}
+    return urls_of(loc, columns)
 
 
 def text_of(value: Any) -> str | None:

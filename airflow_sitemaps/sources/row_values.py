@@ -14,7 +14,6 @@ import gc
 import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal, InvalidOperation
 from functools import reduce
@@ -270,28 +269,17 @@ def newest_text(text: str, unit: str) -> str:
 # ---------------------------------------------------------------- URLs
 
 
-@dataclass(frozen=True, slots=True)
-class LocMapping:
-    """The columns of a URL. ``text`` is a column's name, or with braces a template: ``https://host/p/{slug}``."""
+def urls_of(loc: str, columns: Mapping[str, pa.Array]) -> pa.Array:
+    """Return the URLs of a batch from the columns that ``loc_columns`` names.
 
-    text: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The source's columns that the URL needs, each once. An invalid template raises ``ConfigurationError``."""
-        return Template.parse(self.text).columns if "{" in self.text else (self.text,)
-
-    def expand(self, columns: Mapping[str, pa.Array]) -> pa.Array:
-        """Return the URLs of a batch.
-
-        A value with U+001A, the mark of bytes that are not UTF-8, is not percent-encoded: that would make it valid.
-        """
-        if "{" not in self.text:
-            return columns[self.text]
-        locs = Template.parse(self.text).expand(dict(columns))
-        texts = [columns[name] for name in self.columns if columns[name].type in (pa.string(), pa.large_string())]
-        marks = [pc.match_substring(column, MARK) for column in texts]
-        marked = reduce(pc.or_kleene, marks) if marks else None
-        if marked is None or not pc.any(marked).as_py():
-            return locs
-        return pc.if_else(marked, pc.replace_substring(locs, quote(MARK), MARK), locs)
+    A value with U+001A, the mark of bytes that are not UTF-8, is not percent-encoded: that would make it valid.
+    """
+    if "{" not in loc:
+        return columns[loc]
+    urls = Template.parse(loc).expand(columns)
+    texts = [column for column in columns.values() if column.type in (pa.string(), pa.large_string())]
+    marks = [pc.match_substring(column, MARK) for column in texts]
+    marked = reduce(pc.or_kleene, marks) if marks else None
+    if marked is None or not pc.any(marked).as_py():
+        return urls
+    return pc.if_else(marked, pc.replace_substring(urls, quote(MARK), MARK), urls)

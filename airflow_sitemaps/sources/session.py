@@ -23,7 +23,7 @@ from airflow_sitemaps.sources.columns import Kind
 from airflow_sitemaps.sources.driver import WAIT_BOUND, is_passing, labelled, redacted
 from airflow_sitemaps.sources.queries import Relation, boundaries, is_fixed, key_spans, siblings, survey
 from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader, columns_of, rows_statement
-from airflow_sitemaps.sources.row_values import LocMapping, batches_of
+from airflow_sitemaps.sources.row_values import batches_of
 from airflow_sitemaps.sources.source_settings import SourceSettings
 from airflow_sitemaps.sources.user_texts import name_parts
 from airflow_sitemaps.waits import arriving, waiting
@@ -179,7 +179,7 @@ class SqlSession:
             return None  # SQLite checks the values of the key in the rows of each source
         relation = siblings.relation_of_source(config)
         context = replace(
-            self.context, name=config.name_in(section), relation=relation, location=LocMapping(config.loc),
+            self.context, name=config.name_in(section), relation=relation, template=config.loc,
             versioned=relation if relation.table is not None and is_fixed(relation.where) else None,
         )  # fmt: skip
         engine = labelled(self.engine, config.origin, section)

@@ -21,13 +21,13 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError, SourceError
+from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.setting_checks import NO_OBJECT
 from airflow_sitemaps.sources.dialects import dialect_of, dialect_of_type, extra_of_type
 from airflow_sitemaps.sources.driver import MESSAGE_CHARACTERS, WAIT_BOUND, labelled, setup, translated
 from airflow_sitemaps.sources.queries import COLUMN, GroupedRelation, Relation, is_fixed, relation_of
 from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
 from airflow_sitemaps.sources.queries.context import QueryContext, columns_of
-from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.sources.run_state import RunState, StoredRows, earlier_state
 from airflow_sitemaps.sources.session import SqlSession
 from airflow_sitemaps.sources.user_texts import NamePart, name_parts, nearest, written_name
@@ -114,10 +114,9 @@ def _session(
 ) -> SqlSession:
     """Check the columns, and return a session. ``base`` is the relation, or the table that the state has stored."""
     is_stored = state is not None and bool(state.stored)
-    location = LocMapping(settings.loc)
     fields = settings.field_columns | ({} if settings.group is None else {"alternates": COLUMN})
     pages = {"Observed" if settings.observed else "page": list(settings.page_columns)}
-    wanted = {"key": list(settings.key_columns), "loc": list(location.columns)} | pages
+    wanted = {"key": list(settings.key_columns), "loc": list(loc_columns(settings.loc))} | pages
     what = f"{name}: connecting"
     with waiting(what, WAIT_BOUND), translated(engine, f"{what} failed", SourceError), engine.connect() as connection:
         with translated(engine, f"{name}: a statement of session= failed", SourceError):
@@ -139,7 +138,7 @@ def _session(
     # The version of a table is that of its present rows, which are not those of an earlier state.
     is_present = base.table is not None and state is None
     context = QueryContext(
-        name=name, dialect=dialect, relation=relation, location=location, timezone=settings.timezone,
+        name=name, dialect=dialect, relation=relation, template=settings.loc, timezone=settings.timezone,
         key=key, loc=loc, fields={each: columns[column] for each, column in fields.items()}, page=page,
         lastmod_unit=settings.lastmod_unit, grouped=settings.group is not None, unique=unique,
         indexed=indexed and relation is base, versioned=base if is_present and is_fixed(base.where) else None,
@@ -169,7 +168,7 @@ def _with_groups(
         return relation
     wanted = {
         "group": [settings.group], "language": [settings.language],
-        "loc": list(LocMapping(settings.loc).columns), "key": list(settings.key_columns),
+        "loc": list(loc_columns(settings.loc)), "key": list(settings.key_columns),
     }  # fmt: skip
     columns = columns_of(connection, dialect, relation, name, wanted)
     return GroupedRelation(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.protocol.url_template import Template
+from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.sources import user_texts
 from airflow_sitemaps.sources.columns import Observed
 from airflow_sitemaps.sources.source_settings import SourceSettings
@@ -281,9 +281,14 @@ def check_columns(columns: tuple[str, ...], settings: SourceSettings, where: str
     if not columns:
         return
     folded = {column.casefold() for column in columns}
-    loc = Template.parse(settings.loc).columns if "{" in settings.loc else (settings.loc,)
     groups = (name for name in (settings.group, settings.language) if name is not None)
-    for name in (*settings.key_columns, *loc, *settings.field_columns.values(), *settings.page_columns, *groups):
+    for name in (
+        *settings.key_columns,
+        *loc_columns(settings.loc),
+        *settings.field_columns.values(),
+        *settings.page_columns,
+        *groups,
+    ):
         if name.casefold() not in folded:
             raise SourceConfigurationError(
                 f"{where}: the model has no column {name!r} in its contract.{nearest(name, columns)}"

@@ -21,7 +21,6 @@ from airflow_sitemaps.sources.dialects import dialect_of as dialect_of_engine
 from airflow_sitemaps.sources.queries import GroupedRelation, Relation, boundaries, survey
 from airflow_sitemaps.sources.queries.context import QueryContext, rows_statement
 from airflow_sitemaps.sources.queries.key_spans import spans
-from airflow_sitemaps.sources.row_values import LocMapping
 from tests.extension.attic.attic.oracle import Oracle
 from tests.extension.attic.attic.sql_server import SQLServer
 
@@ -110,7 +109,7 @@ def context_of(name: str, key: tuple[Column, ...]) -> QueryContext:
     )
     return QueryContext(
         name="test", dialect=dialect, relation=relation, key=key, loc=loc, fields=fields,
-        location=LocMapping("https://x.test/{Odd Name:x}/{made}"), timezone="UTC",
+        template="https://x.test/{Odd Name:x}/{made}", timezone="UTC",
     )  # fmt: skip
 
 

@@ -16,7 +16,6 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.protocol.validator import Reciprocity
 from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources import queries
-from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.testing import Crawl, crawl
 from tests.support.simulated_source import SimulatedSourceConfig
 from tests.support.source_sessions import BACKENDS, create, live, session
@@ -262,8 +261,8 @@ def test_groups_are_part_of_the_fingerprint() -> None:
 
 def test_members_that_were_cut_off_are_no_silent_loss() -> None:
     with pytest.raises(SourceError, match="truncated them after 7 characters"):
-        queries.alternates(pa.array(['[["de",']), pa.array(["x"]), LocMapping("url"))
-    nothing = queries.alternates(pa.array([None], pa.string()), pa.array(["x"]), LocMapping("url"))
+        queries.alternates(pa.array(['[["de",']), pa.array(["x"]), "url")
+    nothing = queries.alternates(pa.array([None], pa.string()), pa.array(["x"]), "url")
     assert nothing.to_pylist() == [None]
 
 

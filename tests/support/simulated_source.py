@@ -13,12 +13,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from airflow_sitemaps.ports import ChangeReading, Duplicate
+from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import FIELDS
 from airflow_sitemaps.sources.memory_source import MemorySource, MemorySourceConfig, Row, text_of
 from airflow_sitemaps.sources.queries import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
-from airflow_sitemaps.sources.row_values import LocMapping
 
 Change = tuple[int, Key | None]
 """An entry of a change log: a position and the key of a changed row; None for any row."""
@@ -116,7 +116,7 @@ class SimulatedSource(MemorySource):
         config = self._config
         if config.group is None or config.language is None:
             return config.rows
-        needed = (config.language, *LocMapping(config.loc).columns)
+        needed = (config.language, *loc_columns(config.loc))
         groups: dict[Any, list[list[str | None]]] = {}
         for row in config.rows:
             if None not in (row.get(config.group), *(row.get(name) for name in (*config.key_columns, *needed))):
@@ -137,7 +137,7 @@ class SimulatedSource(MemorySource):
         batch = super()._batch(found)
         if self._config.group is None:
             return batch
-        listed = alternates(batch["alternates"], batch["loc"], LocMapping(self._config.loc))
+        listed = alternates(batch["alternates"], batch["loc"], self._config.loc)
         return batch.set_column(batch.schema.get_field_index("alternates"), "alternates", listed)
 
 

@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.protocol.extensions.languages import alternates_of_group, hreflang_fault
+from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.driver import PLACEHOLDER, Binds, guarded
+from airflow_sitemaps.sources.row_values import urls_of
 from airflow_sitemaps.sources.user_texts import name_parts
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sources.dialects.value_sql import ValueSql
-    from airflow_sitemaps.sources.row_values import LocMapping
 
 
 OTHERS: Final = r"""|"(?:[^"]|"")*"|`[^`]*`|\$(\w*)\$.*?\$\1\$|--[^\n]*|/\*.*?\*/|;|['"]"""
@@ -265,7 +266,7 @@ class GroupedRelation(Relation):
         return "1 = 0"
 
 
-def alternates(members: pa.Array, locs: pa.Array, location: LocMapping) -> pa.Array:
+def alternates(members: pa.Array, locs: pa.Array, loc: str) -> pa.Array:
     """Build the ``alternates`` column: a JSON text or NULL for each row.
 
     ``{"group": [...]}`` lists the alternates, and the writer omits members that the URL rules drop. NULL: the group has
@@ -277,7 +278,7 @@ def alternates(members: pa.Array, locs: pa.Array, location: LocMapping) -> pa.Ar
     groups = {text: _read(text) for text in distinct if text not in FAULTS}
     parts = [list(part) for part in zip(*(member for group in groups.values() for member in group), strict=True)]
     texts = [pa.array(part, pa.string()) for part in parts[1:]]
-    urls = iter(location.expand(dict(zip(location.columns, texts, strict=True))).to_pylist() if parts else ())
+    urls = iter(urls_of(loc, dict(zip(loc_columns(loc), texts, strict=True))).to_pylist() if parts else ())
     values = {text: _by_url([(next(urls), member[0]) for member in group]) for text, group in groups.items()}
     faults = {text: _fault(reason) for text, reason in FAULTS.items()}
     rows = zip(members.to_pylist(), locs.to_pylist(), strict=True)

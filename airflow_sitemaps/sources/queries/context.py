@@ -14,6 +14,7 @@ from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.lastmod import to_utc
+from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.shards.ranges import PATIENT
 from airflow_sitemaps.sources import queries, row_values
 from airflow_sitemaps.sources.columns import NUMBERS, Column, Kind, Output
@@ -25,7 +26,6 @@ from airflow_sitemaps.sources.user_texts import name_parts, nearest
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sources.dialects.base import Dialect
-    from airflow_sitemaps.sources.row_values import LocMapping
 
 MICROS = pa.timestamp("us")
 
@@ -38,6 +38,7 @@ class QueryContext:
     """One source in one dialect.
 
     An entry has columns for its key, its URL (``loc``) and each optional part (``fields``); others make the ``page``.
+    ``template`` is that of the URL, or the name of its column.
     ``name`` is for messages. ``timezone``, an IANA name, is assumed for times without one. ``lastmod_unit`` of a number:
     ``s``, ``ms`` or ``us`` since the Unix epoch. ``grouped``: the ``alternates`` column holds a group's members (see
     ``groups``), not records. ``unique`` (the database enforces it) and ``indexed`` (an index leads with the key) only
@@ -47,7 +48,7 @@ class QueryContext:
     name: str
     dialect: Dialect
     relation: Relation
-    location: LocMapping
+    template: str
     timezone: str
     key: tuple[Column, ...]
     loc: tuple[Column, ...]
@@ -154,12 +155,12 @@ class QueryContext:
     def batch(self, raw: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
         """Return the columns that ``ports.Source`` defines. The raw ``range_no`` is an index into ``places``."""
         # The names are those of the template, which may differ in case from the database's.
-        locs = {name: raw[f"loc_{number}"] for number, name in enumerate(self.location.columns)}
+        locs = {name: raw[f"loc_{number}"] for number, name in enumerate(loc_columns(self.template))}
         columns = {
             "range": places.take(raw["range_no"]),
             "row_hash": self.hashes(raw),
             "key": row_values.key_column([raw[f"key_{number}"] for number in range(len(self.key))]),
-            "loc": self.location.expand(locs),
+            "loc": row_values.urls_of(self.template, locs),
         }
         if self.page:
             here = self.dialect.hashes_here
@@ -168,7 +169,7 @@ class QueryContext:
         for name, column in self.fields.items():
             columns[name] = self._moments(raw[name], column) if name == "lastmod" else raw[name]
         if self.grouped:
-            columns["alternates"] = queries.alternates(raw["alternates"], columns["loc"], self.location)
+            columns["alternates"] = queries.alternates(raw["alternates"], columns["loc"], self.template)
         return pa.RecordBatch.from_pydict(columns)
 
     def _moments(self, values: pa.Array, column: Column) -> pa.Array:

@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey, cut, total
 from airflow_sitemaps.sources.columns import NUMBERS, Kind
 from airflow_sitemaps.sources.queries import CHANGING, Relation, boundaries, free_names, relation_of, survey
-from airflow_sitemaps.sources.row_values import LocMapping
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -92,7 +92,7 @@ def sibling_key(settings: SourceSettings) -> str | None:
     if kind not in (str, int, bool) or elsewhere:
         return None
     same = [getattr(settings, each.name) for each in fields(settings) if each.init and each.name not in DIFFERING]
-    own = [settings.query_text(), list(settings.key_columns), list(LocMapping(settings.loc).columns)]
+    own = [settings.query_text(), list(settings.key_columns), list(loc_columns(settings.loc))]
     # MariaDB compares a list of texts and numbers as numbers, other than each alone.
     is_part = equality.name in (PART, PARTS)  # the rows of all others are those that no section of the family has
     return repr([*same, *own, kind, equality.column, equality.rest, sorted(values.items()), is_part])

@@ -18,7 +18,7 @@ from airflow_sitemaps.sources.dialects.value_sql import ascending, select_list
 from airflow_sitemaps.sources.driver import Binds, Statement, guarded
 from airflow_sitemaps.sources.queries import key_spans
 from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, span_condition
-from airflow_sitemaps.sources.row_values import array_of, batches_of, newest_text
+from airflow_sitemaps.sources.row_values import array_of, batches_of, newest_text, urls_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -337,5 +337,5 @@ def duplicates(context: QueryContext, connection: sa.Connection, most: int) -> l
     values = {
         column.name: array_of([row[at] for row in rows], pa.string()) for at, column in enumerate(columns, start=1)
     }
-    locs = context.location.expand(values).to_pylist() if rows else []
+    locs = urls_of(context.template, values).to_pylist() if rows else []
     return [Duplicate(loc=str(loc), rows=int(row[0])) for loc, row in zip(locs, rows, strict=True)]
