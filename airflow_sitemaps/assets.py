@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from airflow.sdk import Asset
 
 from airflow_sitemaps.protocol import CURRENT
+from airflow_sitemaps.protocol.rules import changed_rules
 from airflow_sitemaps.shards.guards import Guards
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def section_settings(sitemap: Sitemap) -> dict[str, dict[str, Any]]:
     """Return the settings by section that explain a report, without defaults. A search derives keys from ``loc``."""
     settings: dict[str, dict[str, Any]] = {}
     for section in sitemap.sections:
-        rules = sitemap.rulebook(section).changed()
+        rules = changed_rules(sitemap.rulebook(section))
         max_dropped = sitemap.guards_of(section).max_dropped
         max_urls = sitemap.shards_of(section).max_urls
         loc = getattr(section.source, "loc", None)

@@ -14,7 +14,7 @@ from airflow_sitemaps.errors import ConfigurationError, TemplateError
 from airflow_sitemaps.protocol import PROFILES, Limits
 from airflow_sitemaps.protocol.loc import origin_of, scope_of, written_form
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
-from airflow_sitemaps.protocol.rules import RULES, Rulebook, Verdict
+from airflow_sitemaps.protocol.rules import RULES, Rulebook, Verdict, rulebook_of
 from airflow_sitemaps.shards import layout
 from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.layout import ShardPolicy
@@ -160,7 +160,7 @@ class Section:
         for name, kind in (("shards", ShardPolicy), ("guards", Guards), ("rules", Mapping)):
             if getattr(self, name) is not None:
                 setting_checks.instance(where, name, getattr(self, name), kind)
-        Rulebook.of(self.rules)
+        rulebook_of(self.rules)
 
     @property
     def family(self) -> str:
@@ -367,7 +367,7 @@ class Sitemap:
 
     def rulebook(self, section: Section) -> Rulebook:
         """Return the verdicts of a section: the defaults, overridden by the sitemap's and then by its own."""
-        return Rulebook.of({**self.rules, **(section.rules or {})})
+        return rulebook_of({**self.rules, **(section.rules or {})})
 
     def limits_of(self, section: Section) -> Limits:
         """Return the limit profile of a section."""

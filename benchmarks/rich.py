@@ -16,7 +16,7 @@ from statistics import median
 import pyarrow as pa
 
 from airflow_sitemaps.protocol import CURRENT, RowContext
-from airflow_sitemaps.protocol.rules import Rulebook
+from airflow_sitemaps.protocol.rules import rulebook_of
 from airflow_sitemaps.shards.stream import ShardStream
 from airflow_sitemaps.shards.url_sample import level_of
 
@@ -64,7 +64,7 @@ def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
     judge = RowContext(
         base_url="https://www.acme.example/",
-        rulebook=Rulebook.of({}),
+        rulebook=rulebook_of(),
         limits=CURRENT,
         max_urls=50_000,
         now=datetime.now(timezone.utc),

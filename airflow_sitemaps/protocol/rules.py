@@ -123,31 +123,26 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.name: rule for rule in
 """All rules by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rulebook:
-    """The verdict of every rule by its name: the default, or what the user set."""
+Rulebook = Mapping[str, Verdict]
+"""The verdict of every rule by its name: the default, or what the user set."""
 
-    verdicts: Mapping[str, Verdict]
 
-    @classmethod
-    def of(cls, settings: Mapping[str, str | Verdict] | None = None) -> Rulebook:
-        """Return the defaults, overridden by a user's verdicts; raise ConfigurationError for one that is not allowed."""
-        verdicts = {rule.name: rule.default for rule in RULES.values()}
-        for name, verdict in (settings or {}).items():
-            if name not in RULES:
-                raise ConfigurationError(f"rules: there is no rule {name!r}; the rules are {', '.join(RULES)}")
-            allowed = [v.value for v in RULES[name].allowed]
-            if str(getattr(verdict, "value", verdict)) not in allowed:
-                raise ConfigurationError(f"rules: {name!r} cannot be {verdict!r}; it can be {', '.join(allowed)}")
-            verdicts[name] = Verdict(verdict)
-        return cls(MappingProxyType(verdicts))
+def rulebook_of(settings: Mapping[str, str | Verdict] | None = None) -> Rulebook:
+    """Return the defaults, overridden by a user's verdicts; raise ConfigurationError for one that is not allowed."""
+    verdicts = {rule.name: rule.default for rule in RULES.values()}
+    for name, verdict in (settings or {}).items():
+        if name not in RULES:
+            raise ConfigurationError(f"rules: there is no rule {name!r}; the rules are {', '.join(RULES)}")
+        allowed = [v.value for v in RULES[name].allowed]
+        if str(getattr(verdict, "value", verdict)) not in allowed:
+            raise ConfigurationError(f"rules: {name!r} cannot be {verdict!r}; it can be {', '.join(allowed)}")
+        verdicts[name] = Verdict(verdict)
+    return MappingProxyType(verdicts)
 
-    def __getitem__(self, rule: str) -> Verdict:
-        return self.verdicts[rule]
 
-    def changed(self) -> dict[str, str]:
-        """Return the verdicts that differ from their defaults, by rule name."""
-        return {name: verdict.value for name, verdict in self.verdicts.items() if verdict is not RULES[name].default}
+def changed_rules(rulebook: Rulebook) -> dict[str, str]:
+    """Return the verdicts that differ from their defaults, by rule name."""
+    return {name: verdict.value for name, verdict in rulebook.items() if verdict is not RULES[name].default}
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from airflow_sitemaps.protocol import CHANGEFREQS, Limits, RowContext, lastmod
 from airflow_sitemaps.protocol.extensions import RULE_OF, faults
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS, NEWS_WINDOW
 from airflow_sitemaps.protocol.loc import Scope, is_clean, normalise, scope_fault, scope_of
-from airflow_sitemaps.protocol.rules import Findings, Rulebook
+from airflow_sitemaps.protocol.rules import Findings, rulebook_of
 
 if TYPE_CHECKING:
     from airflow_sitemaps.protocol.reader import ReadEntry, ReadUrlset
@@ -55,7 +55,7 @@ def validate(file: ReadUrlset, context: ValidationContext, findings: Findings) -
     folder = None if context.address is None else folder_of(context.address)
     scope = scope_of(folder, context.cross_submit) if folder is not None else None
     master = RowContext(
-        base_url=folder or "https://unknown.invalid/", rulebook=Rulebook.of({"video-title": "keep"}),
+        base_url=folder or "https://unknown.invalid/", rulebook=rulebook_of({"video-title": "keep"}),
         limits=context.limits, max_urls=context.limits.max_urls, now=context.now,
     )  # fmt: skip
     seen: set[str] = set()

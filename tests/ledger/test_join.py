@@ -16,7 +16,7 @@ from airflow_sitemaps.ledger.join import EarlierRows, RangeLedger
 from airflow_sitemaps.protocol import CURRENT, RowContext
 from airflow_sitemaps.protocol.columnar.batch import clean
 from airflow_sitemaps.protocol.columnar.elements import elements, lastmod_texts
-from airflow_sitemaps.protocol.rules import Rulebook, Tally
+from airflow_sitemaps.protocol.rules import Tally, rulebook_of
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=timezone.utc)
 PAST = [NOW - timedelta(days=days) for days in (1, 2, 30)]
@@ -24,7 +24,7 @@ BASE = "https://www.example.com/"
 CONTEXT = RowContext(
     base_url=BASE,
     cross_submit=(),
-    rulebook=Rulebook.of({}),
+    rulebook=rulebook_of(),
     limits=CURRENT,
     max_urls=50_000,
     now=NOW,

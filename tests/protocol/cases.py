@@ -14,7 +14,7 @@ from lxml import etree
 
 from airflow_sitemaps.protocol import CURRENT, EXTENSIONS, RowContext, gzip
 from airflow_sitemaps.protocol.loc import normalise, origin_of
-from airflow_sitemaps.protocol.rules import Rulebook, Tally
+from airflow_sitemaps.protocol.rules import Tally, rulebook_of
 from airflow_sitemaps.shards.stream import ShardStream
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def load(path: Path) -> list[dict[str, Any]]:
 def row_context(base_url: str, rules: Mapping[str, str] | None = None, **settings: Any) -> RowContext:
     """The context of a case."""
     given = {"limits": CURRENT, "max_urls": CURRENT.max_urls, "now": NOW, "section": "case", **settings}
-    return RowContext(base_url=base_url, rulebook=Rulebook.of(rules), **given)
+    return RowContext(base_url=base_url, rulebook=rulebook_of(rules), **given)
 
 
 def base_of(case: Mapping[str, Any]) -> str:

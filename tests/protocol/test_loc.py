@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.protocol.columnar.batch import clean
 from airflow_sitemaps.protocol.loc import normalise, read_loc, scope_of, settle
-from airflow_sitemaps.protocol.rules import CHECKS, Rulebook, Tally, Verdict
+from airflow_sitemaps.protocol.rules import CHECKS, Tally, Verdict, rulebook_of
 from airflow_sitemaps.protocol.url_template import Template
 from tests.support.reference_renderer import row_context
 
@@ -218,14 +218,14 @@ def test_a_cross_submit_that_cannot_be() -> None:
 
 def test_verdicts() -> None:
     reading = normalise("/ä", origin=ORIGIN)
-    assert settle(reading, Rulebook.of()) == (
+    assert settle(reading, rulebook_of()) == (
         "https://example.com/%C3%A4",
         (("loc-relative", Verdict.REPAIR), ("loc-encoding", Verdict.REPAIR)),
     )
-    assert settle(reading, Rulebook.of({"loc-encoding": "drop_row"})) == (None, (("loc-encoding", Verdict.DROP_ROW),))
+    assert settle(reading, rulebook_of({"loc-encoding": "drop_row"})) == (None, (("loc-encoding", Verdict.DROP_ROW),))
     refused = normalise("a/b", origin=ORIGIN)
-    assert settle(refused, Rulebook.of()) == (None, (("loc-relative", Verdict.DROP_ROW),))
-    assert settle(refused, Rulebook.of({"loc-relative": "fail"})) == (None, (("loc-relative", Verdict.FAIL),))
+    assert settle(refused, rulebook_of()) == (None, (("loc-relative", Verdict.DROP_ROW),))
+    assert settle(refused, rulebook_of({"loc-relative": "fail"})) == (None, (("loc-relative", Verdict.FAIL),))
     kept = read_loc("https://example.com/?a&amp;b", row_context(rules={"loc-entity": "keep"}))
     assert kept.loc == "https://example.com/?a&amp;b"
 

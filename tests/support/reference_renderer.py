@@ -18,7 +18,7 @@ from airflow_sitemaps.protocol import (
 from airflow_sitemaps.protocol.extensions import DropRow, fragment
 from airflow_sitemaps.protocol.loc import read_loc, settle
 from airflow_sitemaps.protocol.markup import escape
-from airflow_sitemaps.protocol.rules import Rulebook, Tally, Verdict
+from airflow_sitemaps.protocol.rules import Tally, Verdict, rulebook_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ def row_context(
 ) -> RowContext:
     """A context with the settings that most tests share."""
     defaults: dict[str, Any] = {"limits": CURRENT, "max_urls": 50_000, "now": NOW, "section": "products"}
-    return RowContext(base_url=base_url, rulebook=Rulebook.of(rules), **{**defaults, **settings})
+    return RowContext(base_url=base_url, rulebook=rulebook_of(rules), **{**defaults, **settings})
 
 
 def small(max_byte_size: int) -> Limits:

@@ -18,6 +18,7 @@ from blake3 import blake3
 from airflow_sitemaps.errors import ConfigurationError, GuardError, InvalidSitemapError, OwnershipError
 from airflow_sitemaps.protocol.gzip import decompress, with_variant
 from airflow_sitemaps.protocol.markup import with_comment, without_comment
+from airflow_sitemaps.protocol.rules import changed_rules
 from airflow_sitemaps.shards.guards import Refusal, permitted
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def fingerprint(sitemap: Sitemap, section: Section) -> str:
     depends: dict[str, object] = {
         "renderer": RENDERER,
         "source": section.source.identity(),
-        "rules": sitemap.rulebook(section).changed(),
+        "rules": changed_rules(sitemap.rulebook(section)),
         "limits": sitemap.limits_of(section).name,
         "kind": section.kind,
         "format": section.format,
