@@ -105,10 +105,10 @@ def _created_at(name: str) -> datetime:
     return datetime.strptime(match[1], STAMP).replace(tzinfo=timezone.utc)
 
 
-def earlier_state(settings: SourceSettings, engine: sa.Engine, dialect: Dialect, name: str) -> RunState | None:
-    """Return the state of the table that the plan chose, for a plan the present one, or None for the present of each task."""
+def earlier_state(settings: SourceSettings, engine: sa.Engine, dialect: Dialect, name: str) -> RunState:
+    """Return the state of the table that the plan chose, for a plan the present one."""
     if settings.state != "plan":
-        return RunState.parse(settings.state) if settings.state else None
+        return RunState.parse(settings.state)
     RunState(moment=datetime.now(timezone.utc), version=0).as_of(dialect)  # refuses a database without time travel
     what = f"{name}: choosing the state to read"
     with waiting(what, WAIT_BOUND), dialect.transaction(engine, what) as connection:

@@ -60,8 +60,9 @@ def session_of(settings: SourceSettings, section: str, engine: sa.Engine) -> Ite
     dialect = _dialect(settings, engine)
     relation = relation_of(settings.table, settings.query_text(), settings.where, settings.parameters or {})
     if settings.materialize is None:
-        state = earlier_state(settings, engine, dialect, name)
-        if state is not None:
+        state = None
+        if settings.state:  # else each task reads the present
+            state = earlier_state(settings, engine, dialect, name)
             relation = replace(relation, as_of=state.as_of(dialect))
         yield _session(settings, engine, dialect, relation, name, state)
         return

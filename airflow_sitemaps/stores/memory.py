@@ -33,11 +33,9 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryObject:
+class MemoryObject(StoredObject):
     """An object in memory, with the headers of its HTTP response."""
 
-    info: ObjectInfo
-    body: bytes
     content_type: str
     cache_control: str | None
 
@@ -62,8 +60,7 @@ class MemoryObjects:
         checked_key(key)
         with self.lock:
             self.log.append(Operation(area=self.area, verb="get", key=key))
-            there = self.objects.get(key)
-        return None if there is None else StoredObject(info=there.info, body=there.body)
+            return self.objects.get(key)
 
     def head(self, key: str) -> ObjectInfo | None:
         checked_key(key)

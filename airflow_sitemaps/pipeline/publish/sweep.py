@@ -118,9 +118,11 @@ def _sweep(opened: OpenSitemap, current: ManifestVersion) -> tuple[ManifestVersi
     elif strays and not state.still(current):
         put_back(store, {info.key for info in strays})
     failures = [outcome for outcome in outcomes if outcome is not None]
-    reason = next(filter(None, failures), "")
-    what = f"{counted(len(failures), 'unneeded object')} could not be removed; the next run tries again: {reason}"
-    return current, Swept(objects=len(outcomes) - len(failures), warnings=(what,) if failures else ())
+    if not failures:
+        return current, Swept(objects=len(outcomes))
+    what = f"{counted(len(failures), 'unneeded object')} could not be removed; the next run tries again"
+    warning = f"{what}: {next(filter(None, failures), '')}"
+    return current, Swept(objects=len(outcomes) - len(failures), warnings=(warning,))
 
 
 def lifetime(grace: timedelta) -> timedelta:
