@@ -392,7 +392,7 @@ def test_computed_priorities_have_no_more_texts_than_are_written() -> None:
     assert_equal(rows, STAMPS, row_context())
     priority = run(batch(rows, STAMPS), row_context())[2].priority
     assert priority is not None
-    assert sorted(map(str, priority.texts)) == ["0.5123", "None"]
+    assert sorted(map(str, priority.dictionary.to_pylist())) == ["0.5123", "None"]
 
 
 # ---------------------------------------------------------------- futures, news, size

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from airflow_sitemaps.protocol import EXTENSIONS, RowContext, lastmod, read_changefreq, read_priority
 from airflow_sitemaps.protocol.columnar import RowKeys, as_texts, count_rows, filterable, row_mask, texts_of, value_view
-from airflow_sitemaps.protocol.columnar.elements import Cleaned, Hints, elements
+from airflow_sitemaps.protocol.columnar.elements import Cleaned, elements
 from airflow_sitemaps.protocol.columnar.lastmod import Lastmods, clean_lastmods
 from airflow_sitemaps.protocol.columnar.loc import clean_locs
 from airflow_sitemaps.protocol.extensions import DropRow, fragment
@@ -52,13 +52,13 @@ def clean(batch: pa.RecordBatch, context: RowContext, tally: Tally) -> Cleaned:
         work.recheck(lastmods.recheck_at)
         work.drop(lastmods.dropped)
     if "changefreq" in work.columns:
-        hints = _clean_hints("changefreq", read_changefreq, work, context, tally)
+        hints, dropped = _clean_hints("changefreq", read_changefreq, work, context, tally)
         work.cleaned = replace(work.cleaned, changefreq=hints)
-        work.drop(hints.dropped)
+        work.drop(dropped)
     if "priority" in work.columns:
-        hints = _clean_hints("priority", read_priority, work, context, tally)
+        hints, dropped = _clean_hints("priority", read_priority, work, context, tally)
         work.cleaned = replace(work.cleaned, priority=hints)
-        work.drop(hints.dropped)
+        work.drop(dropped)
     _clean_extensions(work, context, tally)
     _drop_too_large(work, context, tally)
     return work.cleaned
@@ -101,10 +101,12 @@ def _count_slashes(locs: pa.StringArray, keys: pa.Array | None, context: RowCont
         count_rows("loc-slash", slashes, locs, RowKeys(keys=keys), context, tally)
 
 
-def _clean_hints(rule: str, read: Callable[[str], str | None], work: _Work, context: RowContext, tally: Tally) -> Hints:
+def _clean_hints(
+    rule: str, read: Callable[[str], str | None], work: _Work, context: RowContext, tally: Tally
+) -> tuple[pa.DictionaryArray, pa.BooleanArray | None]:
     """Parse a column of hints and count its faults. It has few different values, so each value is parsed once.
 
-    ``read`` returns the text to write for a value, or None for no value. It raises ValueError for a fault.
+    Return the texts to write, and a mask of rows to drop, or None for no row. ``read`` returns the text to write for a value, or None for no value. It raises ValueError for a fault.
     """
     values = work.columns[rule]
     kind = values.type
@@ -124,15 +126,13 @@ def _clean_hints(rule: str, read: Callable[[str], str | None], work: _Work, cont
             faulty.append(number)
     indices = encoded.indices
     # Computed numbers are written with few digits, so there are far fewer texts than values.
-    written = pa.array(texts, pa.string()).dictionary_encode()
-    codes = pa.concat_arrays([written.indices, pa.nulls(1, pa.int32())]).take(pc.fill_null(indices, len(texts)))
-    listed = written.dictionary.to_pylist()
-    hints = Hints(codes=pc.fill_null(codes, len(listed)), texts=(*listed, None))
+    written = pa.array([*texts, None], pa.string()).dictionary_encode(null_encoding="encode")
+    hints = written.take(pc.fill_null(indices, len(texts)))
     bad = pc.fill_null(pc.is_in(indices, pa.array(faulty, indices.type)), False) if faulty else None
     if bad is None or not bad.true_count:
-        return hints
+        return hints, None
     verdict = count_rows(rule, bad, values, work.rows(), context, tally)
-    return replace(hints, dropped=bad) if verdict is Verdict.DROP_ROW else hints
+    return hints, bad if verdict is Verdict.DROP_ROW else None
 
 
 def _clean_extensions(work: _Work, context: RowContext, tally: Tally) -> None:

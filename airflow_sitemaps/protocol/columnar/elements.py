@@ -35,23 +35,10 @@ _END: Final = "</lastmod>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hints:
-    """One hint for each row: its position in the different texts (None: no hint), and a mask of rows to drop."""
-
-    codes: pa.Int32Array
-    texts: tuple[str | None, ...]
-    dropped: pa.BooleanArray | None = None
-
-    def filter(self, mask: pa.BooleanArray) -> Hints:
-        """Keep the rows of the mask."""
-        return replace(self, codes=self.codes.filter(mask))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaned:
     """Valid, normalised entries as columns, in the order of their rows. A column that the section lacks is None.
 
-    ``numbers`` are their rows in the batch; None: every row became an entry. ``extensions`` is XML. ``recheck_at`` is
+    ``changefreq`` and ``priority`` are texts, with null in the dictionary for no hint. ``numbers`` are their rows in the batch; None: every row became an entry. ``extensions`` is XML. ``recheck_at`` is
     the earliest time at which the same rows would give other entries; None: never. ``moved`` masks the entries that this
     run dates; None: it dates none.
     """
@@ -59,8 +46,8 @@ class Cleaned:
     loc: pa.StringArray
     numbers: pa.Array | None = None
     lastmods: Lastmods | None = None
-    changefreq: Hints | None = None
-    priority: Hints | None = None
+    changefreq: pa.DictionaryArray | None = None
+    priority: pa.DictionaryArray | None = None
     extensions: pa.StringArray | None = None
     recheck_at: datetime | None = None
     moved: pa.BooleanArray | None = None
@@ -152,15 +139,18 @@ def elements(cleaned: Cleaned, *, escape_loc: bool) -> pa.StringArray:
 def _hint_texts(cleaned: Cleaned, closing: str) -> list[pa.StringArray | str]:
     """Return ``changefreq``, ``priority`` and the closing tag of each entry."""
     changefreq, priority = cleaned.changefreq, cleaned.priority
+    changefreqs, priorities = (
+        (None,) if column is None else tuple(column.dictionary.to_pylist()) for column in (changefreq, priority)
+    )
     if changefreq is None:
-        return [closing] if priority is None else [_hint_table((None,), priority.texts, closing).take(priority.codes)]
+        return [closing] if priority is None else [_hint_table((None,), priorities, closing).take(priority.indices)]
     if priority is None:
-        return [_hint_table(changefreq.texts, (None,), closing).take(changefreq.codes)]
-    if len(changefreq.texts) * len(priority.texts) > _LARGEST_TABLE:
-        first = _hint_table(changefreq.texts, (None,), "").take(changefreq.codes)
-        return [first, _hint_table((None,), priority.texts, closing).take(priority.codes)]
-    pairs = pc.add(pc.multiply(changefreq.codes, len(priority.texts)), priority.codes)
-    return [_hint_table(changefreq.texts, priority.texts, closing).take(pairs)]
+        return [_hint_table(changefreqs, (None,), closing).take(changefreq.indices)]
+    if len(changefreqs) * len(priorities) > _LARGEST_TABLE:
+        first = _hint_table(changefreqs, (None,), "").take(changefreq.indices)
+        return [first, _hint_table((None,), priorities, closing).take(priority.indices)]
+    pairs = pc.add(pc.multiply(changefreq.indices, len(priorities)), priority.indices)
+    return [_hint_table(changefreqs, priorities, closing).take(pairs)]
 
 
 @lru_cache(maxsize=64)
