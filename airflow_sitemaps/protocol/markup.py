@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
@@ -83,12 +82,8 @@ def header(prefixes: Iterable[str] = ()) -> bytes:
 # ---------------------------------------------------------------- index
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexEntry:
-    """One ``<sitemap>``: the address of a file, and the time at which the file, not its pages, last changed."""
-
-    loc: str
-    lastmod: datetime | None = None
+IndexEntry = tuple[str, "datetime | None"]
+"""One ``<sitemap>``: the address of a file, and the time at which the file, not its pages, last changed."""
 
 
 def render_index(entries: Sequence[IndexEntry], *, stylesheet: str | None = None, limits: Limits = CURRENT) -> bytes:
@@ -100,9 +95,9 @@ def render_index(entries: Sequence[IndexEntry], *, stylesheet: str | None = None
     if stylesheet:
         parts.append(f'<?xml-stylesheet type="text/xsl" href="{attribute(stylesheet)}"?>\n')
     parts.append(f'<sitemapindex xmlns="{NAMESPACE}">\n')
-    for entry in entries:
-        changed = "" if entry.lastmod is None else element("lastmod", lastmod.render(entry.lastmod))
-        parts.append(f"<sitemap>{element('loc', escape(entry.loc))}{changed}</sitemap>\n")
+    for loc, moment in entries:
+        changed = "" if moment is None else element("lastmod", lastmod.render(moment))
+        parts.append(f"<sitemap>{element('loc', escape(loc))}{changed}</sitemap>\n")
     parts.append("</sitemapindex>\n")
     body = "".join(parts).encode()
     if len(body) > limits.max_byte_size:

@@ -337,7 +337,7 @@ def _listed(manifest: Manifest, sitemap: Sitemap) -> dict[str, int]:
     parts = [(section, shard) for section in manifest.sections.values() for shard in section.shards]
     urls = {address(section, shard.file.name): shard.urls for section, shard in parts if shard.file is not None}
     indexes = index_entries(manifest, index_settings(sitemap))
-    return {manifest.base_url + name: sum(urls.get(e.loc, 0) for e in entries) for name, entries in indexes.items()}
+    return {manifest.base_url + name: sum(urls.get(loc, 0) for loc, _ in entries) for name, entries in indexes.items()}
 
 
 def _coverage(manifest: Manifest, submitted: SubmittedSitemap, listed: Mapping[str, int]) -> IndexCoverage:

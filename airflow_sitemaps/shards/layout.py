@@ -200,13 +200,12 @@ def index_entries(manifest: Manifest, settings: IndexSettings) -> dict[str, tupl
     The files of recent entries and gone URLs come first, then the sections in order, and their shards in key order.
     """
     groups: dict[str, list[IndexEntry]] = {}
-    listed = [IndexEntry(loc=settings.base_url + f.name, lastmod=f.modified_at) for f in manifest.extras if f.listed]
+    listed: list[IndexEntry] = [(settings.base_url + f.name, f.modified_at) for f in manifest.extras if f.listed]
     if listed:
         groups[settings.name if settings.mode == "one" else with_part(settings.name, "recent")] = listed
     for section in manifest.sections.values():
         stem = settings.name if settings.mode == "one" else with_part(settings.name, section.name)
-        entries = [IndexEntry(loc=address(section, f.name), lastmod=f.modified_at) for f in section.files()]
-        groups.setdefault(stem, []).extend(entries)
+        groups.setdefault(stem, []).extend((address(section, f.name), f.modified_at) for f in section.files())
     result: dict[str, tuple[IndexEntry, ...]] = {}
     for stem, entries in groups.items():
         for number, part in enumerate(_parts(entries, settings.limits), start=1):
@@ -234,6 +233,6 @@ def index_contents(manifest: Manifest, settings: IndexSettings) -> dict[str, byt
 
 
 def _parts(entries: Sequence[IndexEntry], limits: Limits) -> list[tuple[IndexEntry, ...]]:
-    longest = max((len(entry.loc.encode()) for entry in entries), default=0) + 200  # a lastmod, and the tags
+    longest = max((len(loc.encode()) for loc, _ in entries), default=0) + 200  # a lastmod, and the tags
     size = min(limits.max_sitemaps, max(1, (limits.max_byte_size - 1_000) // longest))
     return [tuple(entries[start : start + size]) for start in range(0, len(entries), size)]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps.protocol import gzip
-from airflow_sitemaps.protocol.markup import IndexEntry, render_index
+from airflow_sitemaps.protocol.markup import render_index
 from tests.protocol import cases
 from tests.support.website import Page, Site, serving
 
@@ -68,7 +68,7 @@ def site() -> Iterator[Site]:
         content, tally = cases.render(records(base), cases.row_context(base))
         assert content is not None
         assert not tally.dropped
-        entries = [IndexEntry(loc=base + name, lastmod=MODIFIED) for name in ("pages.xml.gz", "plain.txt")]
+        entries = [(base + name, MODIFIED) for name in ("pages.xml.gz", "plain.txt")]
         site.pages = {
             "/robots.txt": Page(
                 f"User-agent: *\nSitemap: {base}sitemap.xml\n".encode(), headers={"Content-Type": "text/plain"}

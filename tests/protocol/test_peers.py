@@ -12,7 +12,7 @@ from lxml import etree
 
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.protocol import CURRENT, feeds, lastmod, robots
-from airflow_sitemaps.protocol.markup import IndexEntry, render_index
+from airflow_sitemaps.protocol.markup import render_index
 from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.protocol.rules import CHECKS, Findings
 from airflow_sitemaps.protocol.validator import ValidationContext, validate_index
@@ -118,7 +118,7 @@ def test_a_file_is_judged_as_expected(case: dict[str, Any]) -> None:
 def test_limits_hold(case: dict[str, Any]) -> None:
     given = case["input"]
     if "shards" in given:
-        entries = [IndexEntry(loc=f"https://www.example.com/s-{n}.xml.gz") for n in range(given["shards"])]
+        entries = [(f"https://www.example.com/s-{n}.xml.gz", None) for n in range(given["shards"])]
         with pytest.raises(RefusedError, match="50,001"):
             render_index(entries)
         assert render_index(entries[:-1]).count(b"<sitemap>") == 50_000
@@ -144,7 +144,7 @@ def test_limits_hold(case: dict[str, Any]) -> None:
 @needs_peers
 @pytest.mark.parametrize("case", of_kind("index"))
 def test_an_index_comes_out_as_expected(case: dict[str, Any]) -> None:
-    entries = [IndexEntry(loc=entry["loc"], lastmod=_moment(entry["lastmod"])) for entry in case["entries"]]
+    entries = [(entry["loc"], _moment(entry["lastmod"])) for entry in case["entries"]]
     file = read(render_index(entries))
     assert file.kind == "sitemapindex"
     assert not file.problems

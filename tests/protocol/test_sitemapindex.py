@@ -10,13 +10,13 @@ from lxml import etree
 
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.protocol import CURRENT, ORIGINAL, Limits
-from airflow_sitemaps.protocol.markup import IndexEntry, render_index
+from airflow_sitemaps.protocol.markup import render_index
 
 XSD = Path(__file__).parents[2].parent / "shared" / "xsd" / "siteindex.xsd"
 MOMENT = datetime(2024, 5, 1, 12, 30, 15, 999_999, tzinfo=timezone(timedelta(hours=2)))
 ENTRIES = [
-    IndexEntry(loc="https://example.com/a-00001.xml.gz?x=1&y='2'", lastmod=MOMENT),
-    IndexEntry(loc="https://example.com/b-00001.xml.gz"),
+    ("https://example.com/a-00001.xml.gz?x=1&y='2'", MOMENT),
+    ("https://example.com/b-00001.xml.gz", None),
 ]
 
 
@@ -39,7 +39,7 @@ def test_it_is_valid() -> None:
 
 
 def test_limits() -> None:
-    many = [IndexEntry(loc=f"https://example.com/{n}") for n in range(1_001)]
+    many = [(f"https://example.com/{n}", None) for n in range(1_001)]
     assert render_index(many, limits=CURRENT).count(b"<sitemap>") == 1_001
     with pytest.raises(RefusedError, match=r"1,001 sitemaps \(limit 1,000, original profile\)"):
         render_index(many, limits=ORIGINAL)

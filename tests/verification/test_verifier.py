@@ -18,7 +18,7 @@ from airflow_sitemaps.http.page_judge import NOT_FOUND, PageJudge, RobotsCache, 
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import CURRENT, Limits, gzip, validator
 from airflow_sitemaps.protocol.feeds import ATOM_NAMESPACE
-from airflow_sitemaps.protocol.markup import NAMESPACE, NAMESPACES, IndexEntry, render_index
+from airflow_sitemaps.protocol.markup import NAMESPACE, NAMESPACES, render_index
 from airflow_sitemaps.protocol.rules import CHECKS
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.verification import FolderFetcher, StoreFetcher
@@ -45,7 +45,7 @@ def urlset(*locs: str, lastmod: str = "", links: dict[str, str] | None = None) -
 
 
 def index(*names: str, lastmod: datetime | None = None, base: str = BASE) -> bytes:
-    return render_index([IndexEntry(loc=name if "://" in name else base + name, lastmod=lastmod) for name in names])
+    return render_index([(name if "://" in name else base + name, lastmod) for name in names])
 
 
 @dataclass
