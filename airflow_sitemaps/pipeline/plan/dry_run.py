@@ -96,12 +96,15 @@ SAMPLE_ROWS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """Result of a dry run's check of first rows; it refuses what a build would if these are all rows of the section."""
+    """What is said of a section's plan, and in a dry run of its first rows.
+
+    It refuses what a build would if these are all rows of the section.
+    """
 
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    check: SectionCheck | None = None
+    checks: tuple[SectionCheck, ...] = ()
 
 
 @dataclass(slots=True)
@@ -128,10 +131,10 @@ def judge_sample(context: SectionContext, plan: SectionPlan) -> Judgment:
     actions = plan.actions if wanted is not None else [action for action in plan.actions if action.kind.writes]
     settings = row_context_of(context.sitemap, context.section, context.clock)
     sample = _rendered(context.source, [action.range for action in actions], settings, wanted or SAMPLE_ROWS)
-    check = None if wanted is None else _check(sample, plan, settings)
+    checks = () if wanted is None else (_check(sample, plan, settings),)
     if not actions:
-        return Judgment(check=check)
-    return replace(_judged(sample, context, plan, settings), check=check)
+        return Judgment(checks=checks)
+    return replace(_judged(sample, context, plan, settings), checks=checks)
 
 
 def _rendered(source: Source, ranges: Sequence[KeyRange], settings: RowContext, most: int) -> _Rendered:

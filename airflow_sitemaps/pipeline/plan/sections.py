@@ -20,16 +20,16 @@ from airflow_sitemaps.errors import (
     SourceError,
     TransientError,
 )
-from airflow_sitemaps.pipeline.plan.dry_run import judge_sample
+from airflow_sitemaps.pipeline.plan.dry_run import Judgment, judge_sample
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
 from airflow_sitemaps.pipeline.plan.surveys import SharedSurveys
 from airflow_sitemaps.pipeline.refusals import change_of, published_sections
 from airflow_sitemaps.pipeline.request import RunContext, chosen, expanded, member_name, members_of
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import Member
-from airflow_sitemaps.shards.guards import Permit, Refusal, permitted
+from airflow_sitemaps.shards.guards import Permit, permitted
 from airflow_sitemaps.shards.guards.judgement import rows_at_plan
-from airflow_sitemaps.shards.plan import SectionCheck, SectionPlan
+from airflow_sitemaps.shards.plan import SectionPlan
 
 if TYPE_CHECKING:
     from airflow_sitemaps.shards.manifest import Manifest
@@ -45,25 +45,14 @@ MOST_VALUES: Final = 1_000
 """Most values of a column that a run reads to find those that get a section."""
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """The plan of one section, and what is said of it."""
-
-    plan: SectionPlan
-    refusals: Sequence[Refusal]
-    warnings: Sequence[str]
-    notes: Sequence[str] = ()
-    checks: Sequence[SectionCheck] = ()
-
-
 @dataclass(slots=True)
 class Surveyed:
-    """The planned sections of a run by name, and the errors of those that could not be planned.
+    """The plans of a run's sections by name, with what is said of each, and the errors of those that could not be planned.
 
     Rows move between the sections of each group in ``tied``; ``moved`` is how many leave a section for new ones.
     """
 
-    sections: dict[str, Planned] = field(default_factory=dict)
+    sections: dict[str, tuple[SectionPlan, Judgment]] = field(default_factory=dict)
     errors: dict[str, SitemapError] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     tied: list[tuple[str, ...]] = field(default_factory=list)
@@ -72,11 +61,11 @@ class Surveyed:
     @property
     def plans(self) -> dict[str, SectionPlan]:
         """The plans of the sections."""
-        return {name: planned.plan for name, planned in self.sections.items()}
+        return {name: plan for name, (plan, _) in self.sections.items()}
 
     def all_of(self, what: Literal["refusals", "warnings", "notes", "checks"]) -> list[Any]:
         """Return what is said of all sections."""
-        return [each for planned in self.sections.values() for each in getattr(planned, what)]
+        return [each for _, judgment in self.sections.values() for each in getattr(judgment, what)]
 
 
 def survey(context: RunContext) -> tuple[RunContext, Surveyed]:
@@ -127,15 +116,12 @@ def _plan_one(run: RunContext, section: Section, surveyed: Surveyed, shared: Sha
         context = run.of_section(section, source)
         plan = replace(plan_section(context, shared), moved=surveyed.moved.get(section.name, 0))
         check_null_keys(run.sitemap, section, plan)
-        sample = judge_sample(context, plan) if run.request.dry_run else None
-    refusals = list(rows_at_plan(change_of(run, section, context.before, run.clock.now()), plan))
-    if sample is None:
-        surveyed.sections[section.name] = Planned(plan, refusals, plan.warnings)
-        return
+        sample = judge_sample(context, plan) if run.request.dry_run else Judgment()
+    refusals = rows_at_plan(change_of(run, section, context.before, run.clock.now()), plan)
     guards = {refusal.guard for refusal in refusals}
-    refusals += [refusal for refusal in sample.refusals if refusal.guard not in guards]
-    checks = () if sample.check is None else (sample.check,)
-    surveyed.sections[section.name] = Planned(plan, refusals, [*plan.warnings, *sample.warnings], sample.notes, checks)
+    refusals += tuple(refusal for refusal in sample.refusals if refusal.guard not in guards)
+    judgment = dataclasses.replace(sample, refusals=refusals, warnings=(*plan.warnings, *sample.warnings))
+    surveyed.sections[section.name] = plan, judgment
 
 
 def check_null_keys(sitemap: Sitemap, section: Section, plan: SectionPlan) -> None:
@@ -166,7 +152,7 @@ def _split(context: RunContext, rest: Section, names: Collection[str], surveyed:
     is_whole = own.keys() <= {*names}
     if before is not None and not (is_whole and rest.name in surveyed.sections):
         return context
-    is_empty = {name for name, planned in surveyed.sections.items() if not planned.plan.rows and name in published}
+    is_empty = {name for name, plan in surveyed.plans.items() if not plan.rows and name in published}
     released = [n for n in own if n in is_empty and not request.sections and not published[n].urls + published[n].rows]
     appeared = _appeared(context, rest, own, surveyed) if is_whole else {}
     if before is not None and not appeared and not released:
@@ -211,17 +197,17 @@ def _appeared(
     A value whose section is published and was written in the code before gets it with fewer rows too.
     """
     assert rest.split is not None
-    planned, family, column = surveyed.sections.get(rest.name), rest.family, rest.split.column
+    plan, family, column = surveyed.plans.get(rest.name), rest.family, rest.split.column
     code = {section.name for section in context.sitemap.sections}
     before = {n for n in published_sections(context.manifest).keys() - code if n.startswith(f"{family}-")}
     least = 1 if before else rest.split.least
-    if planned is not None and planned.plan.rows < least:
+    if plan is not None and plan.rows < least:
         return {}
     try:
         with rest.source.open(section=rest.name) as source:
             counts = cast("Any", source).values(column, least, MOST_VALUES)
     except OF_ONE_SECTION as error:
-        if planned is None:
+        if plan is None:
             raise
         surveyed.warnings.append(f"the sections of {family!r} stay the same in this run: {error}")
         return {}
@@ -247,7 +233,7 @@ def _appeared(
         )
     permits = [Permit.of(text) for text in context.request.allow]
     may_date = any(permit.guard == "redated" and permit.section in (None, rest.name) for permit in permits)
-    if values and planned is not None and rest.observed and not may_date:
+    if values and plan is not None and rest.observed and not may_date:
         surveyed.warnings.append(
             f"section {rest.name!r}: {', '.join(map(repr, list(values)[:5]))} would be new, and the observed dates of the URLs that "
             f"move there would begin again. To let one run do it: --allow redated:{rest.name}"
