@@ -201,7 +201,7 @@ def _schema(columns: Iterable[str]) -> Any:
 
 def columns_of(section: Section) -> list[str]:
     """Return the columns that a section reads, each once."""
-    from airflow_sitemaps.protocol.url_template import loc_columns
+    from airflow_sitemaps.sources.user_texts import loc_columns
 
     source = section.source
     columns = list(getattr(source, "key_columns", ()))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -41,10 +41,23 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.reader import ReadEntry
     from airflow_sitemaps.shards.codec import Receipt
     from airflow_sitemaps.shards.manifest import Manifest, Question, SectionManifest
-    from airflow_sitemaps.shards.plan import Plan, SectionPlan
+    from airflow_sitemaps.shards.plan import Plan, SectionCheck, SectionPlan
     from airflow_sitemaps.sitemap import Section, Sitemap
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """What is said of a section's plan, and in a dry run of its first rows.
+
+    It refuses what a build would if these are all rows of the section.
+    """
+
+    refusals: tuple[Refusal, ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    checks: tuple[SectionCheck, ...] = ()
 
 
 def change_of(opened: OpenSitemap, section: Section, before: SectionManifest | None, now: datetime) -> SectionChange:

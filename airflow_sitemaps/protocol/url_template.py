@@ -20,11 +20,6 @@ _SAFE: Final = {"": "", "path": "/"}
 """Characters that each conversion leaves unencoded, in addition to the unreserved ones of RFC 3986."""
 
 
-def loc_columns(loc: str) -> tuple[str, ...]:
-    """Return the columns that URLs need, each once. ``loc`` is a column's name, or with braces a template."""
-    return Template.parse(loc).columns if "{" in loc else (loc,)
-
-
 @dataclass(frozen=True, slots=True)
 class Field:
     """A placeholder for the value of a column. The conversion ``path`` keeps slashes; without one, they are encoded."""

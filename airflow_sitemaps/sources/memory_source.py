@@ -18,12 +18,12 @@ import pyarrow as pa
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading, Duplicate, Source, SourceConfig
 from airflow_sitemaps.protocol.rules import sample_text
-from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.shards.ranges import PATIENT, Digest, Key, KeyRange, Survey
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
 from airflow_sitemaps.sources.row_values import urls_of
 from airflow_sitemaps.sources.source_settings import EntryColumns
+from airflow_sitemaps.sources.user_texts import loc_columns
 
 Row = Mapping[str, Any]
 BATCH_ROWS: Final = 65_536

@@ -21,7 +21,6 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError, SourceError
-from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.setting_checks import NO_OBJECT
 from airflow_sitemaps.sources.dialects import dialect_of, dialect_of_type, extra_of_type
 from airflow_sitemaps.sources.driver import MESSAGE_CHARACTERS, WAIT_BOUND, labelled, setup, translated
@@ -30,7 +29,7 @@ from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
 from airflow_sitemaps.sources.queries.context import QueryContext, columns_of
 from airflow_sitemaps.sources.run_state import RunState, StoredRows, earlier_state
 from airflow_sitemaps.sources.session import SqlSession
-from airflow_sitemaps.sources.user_texts import NamePart, name_parts, nearest, written_name
+from airflow_sitemaps.sources.user_texts import NamePart, loc_columns, name_parts, nearest, written_name
 from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:

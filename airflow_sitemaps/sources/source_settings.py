@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
-from airflow_sitemaps.protocol.url_template import Template, loc_columns
+from airflow_sitemaps.protocol.url_template import Template
 from airflow_sitemaps.sources import user_texts
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS, Observed
 
@@ -239,7 +239,7 @@ class SourceSettings(EntryColumns):
     def key_columns(self) -> tuple[str, ...]:
         """The key's columns. The default is the column of ``loc``; it is empty if ``loc`` has several."""
         if self.key is None:
-            columns = loc_columns(self.loc)
+            columns = user_texts.loc_columns(self.loc)
             return columns if len(columns) == 1 else ()
         return (self.key,) if isinstance(self.key, str) else tuple(self.key)
 

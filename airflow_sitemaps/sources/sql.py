@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.sources import user_texts
 from airflow_sitemaps.sources.columns import Observed
 from airflow_sitemaps.sources.source_settings import SourceSettings
-from airflow_sitemaps.sources.user_texts import NamePart, found_file, name_parts, nearest, written_name
+from airflow_sitemaps.sources.user_texts import NamePart, found_file, loc_columns, name_parts, nearest, written_name
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import Source

@@ -13,8 +13,14 @@ from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import SourceConfigurationError, TemplateError
+from airflow_sitemaps.protocol.url_template import Template
 
 NAME_PART: Final = re.compile(r'"((?:[^"]|"")+)"|`((?:[^`]|``)+)`|([^".`]+)')
+
+
+def loc_columns(loc: str) -> tuple[str, ...]:
+    """Return the columns that URLs need, each once. ``loc`` is a column's name, or with braces a template."""
+    return Template.parse(loc).columns if "{" in loc else (loc,)
 
 
 class NamePart(NamedTuple):

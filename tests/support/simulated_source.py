@@ -13,12 +13,12 @@ from typing import Any, Final
 import pyarrow as pa
 
 from airflow_sitemaps.ports import ChangeReading, Duplicate
-from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import FIELDS
 from airflow_sitemaps.sources.memory_source import MemorySource, MemorySourceConfig, Row, text_of
 from airflow_sitemaps.sources.queries import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
+from airflow_sitemaps.sources.user_texts import loc_columns
 
 Change = tuple[int, Key | None]
 """An entry of a change log: a position and the key of a changed row; None for any row."""

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from airflow_sitemaps.pipeline.refusals import Judgment
 from airflow_sitemaps.pipeline.request import SectionContext, row_context_of
 from airflow_sitemaps.protocol.rules import RULES, Tally
 from airflow_sitemaps.quantities import counted, size
@@ -92,19 +93,6 @@ def _check_lines(check: SectionCheck) -> list[str]:
 
 SAMPLE_ROWS: Final = 10_000
 """Maximum number of rows that a dry run reads of each section that a build would write, unless the request names a number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judgment:
-    """What is said of a section's plan, and in a dry run of its first rows.
-
-    It refuses what a build would if these are all rows of the section.
-    """
-
-    refusals: tuple[Refusal, ...] = ()
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    checks: tuple[SectionCheck, ...] = ()
 
 
 @dataclass(slots=True)

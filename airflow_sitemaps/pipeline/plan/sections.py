@@ -20,10 +20,10 @@ from airflow_sitemaps.errors import (
     SourceError,
     TransientError,
 )
-from airflow_sitemaps.pipeline.plan.dry_run import Judgment, judge_sample
+from airflow_sitemaps.pipeline.plan.dry_run import judge_sample
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
 from airflow_sitemaps.pipeline.plan.surveys import SharedSurveys
-from airflow_sitemaps.pipeline.refusals import change_of, published_sections
+from airflow_sitemaps.pipeline.refusals import Judgment, change_of, published_sections
 from airflow_sitemaps.pipeline.request import RunContext, chosen, expanded, member_name, members_of
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import Member

@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.protocol.extensions.languages import alternates_of_group, hreflang_fault
-from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.driver import PLACEHOLDER, Binds, guarded
 from airflow_sitemaps.sources.row_values import urls_of
-from airflow_sitemaps.sources.user_texts import name_parts
+from airflow_sitemaps.sources.user_texts import loc_columns, name_parts
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sources.dialects.value_sql import ValueSql

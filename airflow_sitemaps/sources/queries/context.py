@@ -14,7 +14,6 @@ from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.lastmod import to_utc
-from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.shards.ranges import PATIENT
 from airflow_sitemaps.sources import queries, row_values
 from airflow_sitemaps.sources.columns import NUMBERS, Column, Kind, Output
@@ -22,7 +21,7 @@ from airflow_sitemaps.sources.dialects.value_sql import ascending
 from airflow_sitemaps.sources.driver import Binds, Statement, is_passing
 from airflow_sitemaps.sources.queries import Relation
 from airflow_sitemaps.sources.queries.key_spans import KeySpan, bucket_number, span_condition
-from airflow_sitemaps.sources.user_texts import name_parts, nearest
+from airflow_sitemaps.sources.user_texts import loc_columns, name_parts, nearest
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sources.dialects.base import Dialect

@@ -9,10 +9,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.protocol.url_template import loc_columns
 from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey, cut, total
 from airflow_sitemaps.sources.columns import NUMBERS, Kind
 from airflow_sitemaps.sources.queries import CHANGING, Relation, boundaries, free_names, relation_of, survey
+from airflow_sitemaps.sources.user_texts import loc_columns
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
