@@ -54,9 +54,9 @@ def make_plan(
         run=run, manifest=manifest, request=request, listing=listing, adopted=adopted, **opened.values()
     )
     context, surveyed = survey(context)
-    whole = _whole(context, surveyed, run, started, spent)
+    whole = _whole(context, surveyed, started, spent)
     new = [name for name in surveyed.errors if manifest is None or name not in manifest.sections]
-    plan = _publishable(sitemap, replace(whole, adopted=adopted).without_removals(new), request)
+    plan = _publishable(sitemap, whole.without_removals(new), request)
     asked = to_ask(manifest, plan.refusals, started) if request.asks else ()
     written = {**plan.sections, **{name: plan.refused[name] for name in asked if name in plan.refused}}
     plan = replace(plan, batches=make_batches(written, request.batch_rows))
@@ -70,7 +70,7 @@ def make_plan(
     return replace(plan, seconds=max(0.0, (opened.clock.now() - started).total_seconds()))  # a clock may be set back
 
 
-def _whole(context: RunContext, surveyed: Surveyed, run: str, started: datetime, spent: tuple[str, ...]) -> Plan:
+def _whole(context: RunContext, surveyed: Surveyed, started: datetime, spent: tuple[str, ...]) -> Plan:
     """Return the plan of all sections that could be planned, refused ones included."""
     sitemap, store, manifest, request = context.sitemap, context.store, context.manifest, context.request
     plans, now = surveyed.plans, context.clock.now()
@@ -79,7 +79,7 @@ def _whole(context: RunContext, surveyed: Surveyed, run: str, started: datetime,
     for shrunk in (r.section for r in passed if r.guard in ("shrink", "total")):
         plans[shrunk] = replace(plans[shrunk], refresh=True)  # the commit records the new number of URLs
     return Plan(
-        run=run,
+        run=context.run,
         created_at=started,
         base_generation=manifest.generation if manifest is not None else 0,
         sections=plans,
@@ -110,6 +110,7 @@ def _whole(context: RunContext, surveyed: Surveyed, run: str, started: datetime,
         checks=tuple(surveyed.all_of("checks")),
         repairs=public_files.repairs(store, manifest, plans, context.listing),
         members=members_with_values(sitemap),
+        adopted=context.adopted,
         tied=tuple(surveyed.tied),
     )
 
