@@ -37,9 +37,7 @@ class Compressor:
         self._stream = _deflater(preset)
         self._buffer = memoryview(bytearray(FEED_BYTE_SIZE))
         self._filled = 0
-        self._out = [_HEADER]
-        self._crc = 0
-        self._byte_size = 0
+        self._out: list[bytes] = []
 
     def feed(self, data: bytes) -> None:
         """Add bytes. Their division into calls does not affect the result."""
@@ -57,29 +55,23 @@ class Compressor:
         """Return the whole member. No bytes can be added afterwards."""
         if self._filled:
             self._compress()
-        self._out.append(self._stream.flush())
-        self._out.append(struct.pack("<II", self._crc, self._byte_size & 0xFFFFFFFF))
-        return b"".join(self._out)
+        member = b"".join((*self._out, self._stream.flush()))
+        return _HEADER + memoryview(member)[len(_HEADER) :]  # zlib-ng writes another system
 
     def _compress(self) -> None:
-        from isal import isal_zlib  # noqa: PLC0415
-
-        data = self._buffer[: self._filled]
-        self._crc = isal_zlib.crc32(data, self._crc)
-        self._byte_size += self._filled
-        self._out.append(self._stream.compress(data))
+        self._out.append(self._stream.compress(self._buffer[: self._filled]))
         self._filled = 0
 
 
 def _deflater(preset: Preset) -> Any:
-    """Return a compressor of a raw deflate stream, which has no header, with the interface of ``zlib.compressobj``."""
+    """Return a compressor of a gzip member, with the interface of ``zlib.compressobj``."""
     if preset == "fast":
         from isal import isal_zlib  # noqa: PLC0415
 
-        return isal_zlib.compressobj(_FAST_LEVEL, isal_zlib.DEFLATED, -15)
+        return isal_zlib.compressobj(_FAST_LEVEL, isal_zlib.DEFLATED, 31)
     from zlib_ng import zlib_ng  # noqa: PLC0415
 
-    return zlib_ng.compressobj(_SMALL_LEVEL, zlib_ng.DEFLATED, -15)
+    return zlib_ng.compressobj(_SMALL_LEVEL, zlib_ng.DEFLATED, 31)
 
 
 def compress(data: bytes, preset: Preset = "fast") -> bytes:
