@@ -160,14 +160,8 @@ CHANGING: Final = re.compile(
 """Names without quotes that some databases read as a function or as the place of a row in storage."""
 MOMENT: Final = re.compile(r"'\s*(?:now|today|yesterday|tomorrow)(?=[\s'])", re.IGNORECASE)
 """A text that some databases read as a time, such as Spark in ``date 'today'``."""
-REDUCTIONS: Final = (
-    (re.compile(r"u(?=[io])"), ""),  # NOT IN, NOT LIKE
-    (re.compile(r"([nlv])i\(-?l(?:,-?l)*\)"), "v"),
-    (re.compile(r"\([nlv]\)"), "v"),
-    (re.compile(r"(?<![nlv)])[u-][nlv]"), "v"),
-    (re.compile(r"[nlv][o-][nlv]"), "v"),
-)
-"""How parts of a condition join to a value ``v``: ``n`` is a name, ``l`` a constant, ``o`` an operator, ``u`` is NOT."""
+UNFIXED: Final = re.compile(r"\?|[nl)][nl(]|i(?!\(-?l(?:,-?l)*\))")
+"""Letters of a condition that is not fixed: an unknown token, a call or a word of a statement, IN without constants."""
 
 
 def is_fixed(condition: str | None) -> bool:
@@ -177,7 +171,7 @@ def is_fixed(condition: str | None) -> bool:
     if MOMENT.search(condition) is not None:
         return False
     readings = [tokens for reading in READINGS if "q" not in (tokens := _tokens(reading, condition))]
-    return bool(readings) and all(_is_value(tokens) for tokens in readings)
+    return bool(readings) and all(tokens and not UNFIXED.search(tokens) for tokens in readings)
 
 
 def _tokens(reading: re.Pattern[str], condition: str) -> str:
@@ -189,15 +183,6 @@ def _tokens(reading: re.Pattern[str], condition: str) -> str:
             kind = "other"
         letters.append({"skip": "", "sign": match.group(), "quote": "q", "other": "?"}.get(kind, kind))
     return "".join(letters)
-
-
-def _is_value(tokens: str) -> bool:
-    before = ""
-    while before != tokens:
-        before = tokens
-        for pattern, value in REDUCTIONS:
-            tokens = pattern.sub(value, tokens)
-    return tokens in {"n", "l", "v"}
 
 
 # ------------------------------------------------------------ alternates from a grouping column
