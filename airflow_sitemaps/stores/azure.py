@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, Headers, ObjectInfo, ObjectStore, PutMode, Store, StoredObject, Update
-from airflow_sitemaps.stores import bucket, checked_metadata, checked_prefix, read_source
+from airflow_sitemaps.stores import bucket, checked_prefix, read_source
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -163,20 +163,15 @@ _of_machine: Final = bucket.Connections("Azure Blob Storage", "airflow-sitemaps[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AzureObjects:
+class AzureObjects(bucket.BucketObjects):
     """One area of an Azure store, an ``ObjectStore``. Thread-safe. Each write of equal bytes has an etag of its own."""
 
     service: Any
-    address: bucket.BucketAddress
-    content_encoding: bool = False
 
     @property
     def place(self) -> str:
         """Account and container, which determine whether conditional writes are enforced."""
         return f"{self.service.url.partition('?')[0].rstrip('/')}/{self.address.bucket}"
-
-    def url(self, key: str) -> str:
-        return self.address.url + key
 
     def get(self, key: str) -> StoredObject | None:
         blob = self._blob(key)
@@ -192,14 +187,18 @@ class AzureObjects:
         return None
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
-        request: dict[str, Any] = {"overwrite": not isinstance(mode, Create)}
+        from azure.storage.blob import ContentSettings
+
+        sent = self.sent(key, headers)
+        request: dict[str, Any] = {
+            "overwrite": not isinstance(mode, Create),
+            "metadata": _to_azure(sent.pop("metadata")),
+        }
         if isinstance(mode, Update):
             request |= _only(mode.etag)
-        request["metadata"] = _to_azure(checked_metadata(headers["metadata"]))
-        request["content_settings"] = self._settings(key, headers)
         blob = self._blob(key)
         with self._calling("PutBlob", key, mode):
-            answer = blob.upload_blob(bytes(body), **request)
+            answer = blob.upload_blob(bytes(body), content_settings=ContentSettings(**sent), **request)
         return bucket.bare_etag(answer["etag"])
 
     def copy(
@@ -226,16 +225,6 @@ class AzureObjects:
 
     def _blob(self, key: str) -> Any:
         return self.service.get_blob_client(self.address.bucket, self.address.key(key))
-
-    def _settings(self, key: str, headers: Headers) -> Any:
-        from azure.storage.blob import ContentSettings
-
-        plain = bucket.plain_type(key) if self.content_encoding else None
-        return ContentSettings(
-            content_type=plain or headers["content_type"],
-            content_encoding="gzip" if plain else None,
-            cache_control=headers.get("cache_control"),
-        )
 
     def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> AbstractContextManager[None]:
         """Translate a call's errors; ``mode`` is a put's condition. Missing: no object, or not the one to delete."""

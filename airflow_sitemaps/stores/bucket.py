@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, StoreError
-from airflow_sitemaps.ports import PutMode, PutOutcomeError, Update
-from airflow_sitemaps.stores import StoreSettings, checked_key, checked_prefix
+from airflow_sitemaps.ports import Headers, PutMode, PutOutcomeError, Update
+from airflow_sitemaps.stores import StoreSettings, checked_key, checked_metadata, checked_prefix
 from airflow_sitemaps.waits import waiting
 
 BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
@@ -145,9 +145,27 @@ class BucketStore(StoreSettings):
         return f"{type(self).__name__}({self.public.url!r}, base_url={self.base_url!r}, conn_id={self.conn_id!r})"
 
 
-def plain_type(key: str) -> str | None:
-    """Return the content type of a compressed file's content, by the key's suffix. None: it is another file."""
-    return next((kind for suffix, kind in PLAIN_TYPES.items() if key.endswith(suffix)), None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketObjects:
+    """One area of a store in a bucket: the part of an ``ObjectStore`` that is equal in all clouds."""
+
+    address: BucketAddress
+    content_encoding: bool = False
+
+    def url(self, key: str) -> str:
+        """Return the address of an object."""
+        return self.address.url + key
+
+    def sent(self, key: str, given: Headers) -> dict[str, Any]:
+        """Return the checked metadata and the headers of an object: those of its content where it is served as such."""
+        types = (kind for suffix, kind in PLAIN_TYPES.items() if self.content_encoding and key.endswith(suffix))
+        plain = next(types, None)
+        return {
+            "metadata": checked_metadata(given["metadata"]),
+            "content_type": plain or given["content_type"],
+            "content_encoding": "gzip" if plain else None,
+            "cache_control": given.get("cache_control"),
+        }
 
 
 def bare_etag(etag: str) -> str:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores import bucket, checked_metadata, checked_prefix, read_source
+from airflow_sitemaps.stores import bucket, checked_prefix, read_source
 from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
@@ -126,23 +126,18 @@ clients: Final = bucket.Connections("Google Cloud Storage", "airflow-sitemaps[gc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GCSObjects:
+class GCSObjects(bucket.BucketObjects):
     """One area of a store in Google Cloud Storage, an ``ObjectStore``. Thread-safe.
 
     The etag of the port is the object's generation, so equal bytes differ in it. ETag conditions hold for reads only.
     """
 
     client: Any
-    address: bucket.BucketAddress
-    content_encoding: bool = False
 
     @property
     def place(self) -> str:
         """Endpoint and bucket, which determine whether conditional writes are enforced."""
         return f"{self.client.api_endpoint}/{self.address.bucket}"
-
-    def url(self, key: str) -> str:
-        return self.address.url + key
 
     def get(self, key: str) -> StoredObject | None:
         """Read an object, or return None. Info and bytes are two requests, the second for the first's generation."""
@@ -223,12 +218,8 @@ class GCSObjects:
     def blob(self, key: str, headers: Headers | None = None) -> Any:
         """Return the client's object of a key, with the headers that it is going to have."""
         blob = self.client.bucket(self.address.bucket).blob(self.address.key(key))
-        if headers is not None:
-            plain = bucket.plain_type(key) if self.content_encoding else None
-            blob.metadata = checked_metadata(headers["metadata"])
-            blob.content_type = plain or headers["content_type"]
-            blob.content_encoding = "gzip" if plain else None
-            blob.cache_control = headers.get("cache_control")
+        for name, value in ({} if headers is None else self.sent(key, headers)).items():
+            setattr(blob, name, value)
         return blob
 
     def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> AbstractContextManager[None]:

@@ -14,8 +14,8 @@ from urllib3.exceptions import HTTPError
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores import checked_metadata, checked_prefix, read_source, refusal
-from airflow_sitemaps.stores.bucket import BucketAddress, Missing, bare_etag, calling, plain_type, redacted
+from airflow_sitemaps.stores import checked_prefix, read_source, refusal
+from airflow_sitemaps.stores.bucket import BucketObjects, Missing, bare_etag, calling, redacted
 from airflow_sitemaps.stores.s3.client import S3Connection, answer_of, bound_of, connections, failure_of
 from airflow_sitemaps.waits import repeated
 
@@ -34,7 +34,7 @@ LONGEST_READ_PAUSE_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class S3Objects:
+class S3Objects(BucketObjects):
     """One area of an S3 store, an ``ObjectStore``. Thread-safe. ``sse_kms_key_id`` None: the setting of the bucket.
 
     With ``look_first``, a conditional put reads the object first, for a store that may ignore the condition. This
@@ -42,19 +42,14 @@ class S3Objects:
     """
 
     connection: S3Connection
-    address: BucketAddress
     expected_bucket_owner: str | None = None
     sse_kms_key_id: str | None = None
-    content_encoding: bool = False
     look_first: bool = False
 
     @property
     def place(self) -> str:
         """Endpoint and bucket, which determine whether conditional writes are enforced."""
         return f"{self.connection.endpoint}/{self.address.bucket}"
-
-    def url(self, key: str) -> str:
-        return self.address.url + key
 
     def get(self, key: str) -> StoredObject | None:
         read = repeated(
@@ -156,11 +151,8 @@ class S3Objects:
         return self._bucket() | {"Key": self.address.key(key)}
 
     def _headers(self, key: str, given: Headers) -> dict[str, Any]:
-        headers = {"Metadata": checked_metadata(given["metadata"]), "ContentType": given["content_type"]}
-        if self.content_encoding and (plain := plain_type(key)):
-            headers |= {"ContentType": plain, "ContentEncoding": "gzip"}
-        if cache_control := given.get("cache_control"):
-            headers["CacheControl"] = cache_control
+        named = {name.title().replace("_", ""): value for name, value in self.sent(key, given).items()}
+        headers = {name: value for name, value in named.items() if value is not None}
         if self.sse_kms_key_id:
             headers |= {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": self.sse_kms_key_id}
         return headers
