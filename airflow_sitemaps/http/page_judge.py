@@ -5,15 +5,12 @@
 
 from __future__ import annotations
 
-import html
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from airflow_sitemaps.errors import InvalidSitemapError, StoreError
@@ -250,9 +247,7 @@ def page_faults(url: str, page: Fetched, crawler: str) -> list[tuple[str, str]]:
     in_header = _CANONICAL_HEADER.search(link)
     canonical, base = (in_header[1], "") if in_header else (head.canonical, head.base)
     named = _normal(canonical, page.address or url, base) if canonical else None
-    # Older releases of html.parser read "&region=" in an attribute as "®ion=". HTML and crawlers do not.
-    read_alike = _normal(html.unescape(canonical), page.address or url, base) == _normal(html.unescape(url))
-    if named not in (_normal(url), None) and not read_alike:
+    if named not in (_normal(url), None):
         faults.append(("page-canonical", f"the page names {named} as canonical"))
     return faults
 
@@ -306,52 +301,40 @@ def _html(page: Fetched) -> str:
     declared = _CHARSET.search(page.headers.get("content-type", "")) or _META_CHARSET.search(start)
     try:
         return body[:MAX_HTML_BYTE_SIZE].decode(declared[1] if declared else "utf-8", "replace")
-    except LookupError:
+    except (LookupError, UnicodeError):
         return body[:MAX_HTML_BYTE_SIZE].decode("utf-8", "replace")
 
 
-class _Head(HTMLParser):
-    """A parser of the robots and canonical elements of a page, and of its text without scripts and styles."""
+@dataclass(slots=True, kw_only=True)
+class _Head:
+    """The robots and canonical elements of a page, its ``<base>``, and its text without scripts and styles."""
 
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.base = ""
-        self.canonical = ""
-        self.text = ""
-        self._robots: list[tuple[str, str]] = []
-        self._texts: list[str] = []
-        self._is_hidden = False
+    base: str = ""
+    canonical: str = ""
+    text: str = ""
+    robots: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, page: Fetched) -> _Head:
-        """Parse a page. Content that is not HTML is ignored."""
-        head = cls()
-        with suppress(AssertionError, ValueError):  # raised by the parser on broken declarations
-            head.feed(_html(page))
-        head.text = " ".join(head._texts)
-        return head
+        """Parse a page. Content that is not HTML has none of them."""
+        from lxml import etree  # noqa: PLC0415
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Record an element. The parser calls this for each start tag."""
-        self._is_hidden = tag in ("script", "style")
-        attributes = {name: value or "" for name, value in attrs}
-        if tag == "meta":
-            self._robots.append((attributes.get("name", "").lower(), attributes.get("content", "").lower()))
-        elif tag == "base":
-            self.base = self.base or attributes.get("href", "").strip()
-        elif tag == "link" and "canonical" in attributes.get("rel", "").lower().split() and not self.canonical:
-            self.canonical = attributes.get("href", "").strip()
-
-    def handle_endtag(self, tag: str) -> None:
-        """End a script or style. The parser calls this for each end tag."""
-        self._is_hidden = False
-
-    def handle_data(self, data: str) -> None:
-        """Record visible text. The parser calls this for each text."""
-        if not self._is_hidden:
-            self._texts.append(data)
+        parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+        root = etree.fromstring(b"<html>" + _html(page).encode("utf-8", "replace"), parser)
+        etree.strip_elements(root, "script", "style", with_tail=False)
+        links = (each for each in root.iter("link") if "canonical" in each.get("rel", "").lower().split())
+        return cls(
+            base=_first_address(root.iter("base")),
+            canonical=_first_address(links),
+            text=" ".join(root.itertext()),
+            robots=tuple((each.get("name", "").lower(), each.get("content", "").lower()) for each in root.iter("meta")),
+        )
 
     def directives(self, crawler: str) -> set[str]:
         """Return the directives of the meta elements that apply to all crawlers or to the given one."""
-        contents = [content for name, content in self._robots if name in ("robots", crawler.lower())]
+        contents = [content for name, content in self.robots if name in ("robots", crawler.lower())]
         return {part.strip() for content in contents for part in content.split(",")}
+
+
+def _first_address(elements: Iterable[Any]) -> str:
+    return next(filter(None, (element.get("href", "").strip() for element in elements)), "")
