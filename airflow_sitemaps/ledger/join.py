@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from airflow_sitemaps import ledger
 from airflow_sitemaps.ledger import Dating, EarlierDates
-from airflow_sitemaps.protocol.columnar import decoded
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, lastmod_texts
 from airflow_sitemaps.protocol.columnar.lastmod import Lastmods, listed_lastmods
 from airflow_sitemaps.protocol.lastmod import TRUST_SAMPLES, LastmodTrust
@@ -262,7 +261,7 @@ def _counts(keys: Iterable[pa.Array], wanted: pa.ChunkedArray) -> Counter[str]:
 
 def _key_texts(keys: pa.Array) -> pa.StringArray:
     if not pa.types.is_integer(keys.type):
-        return decoded(keys)
+        return keys
     return pc.binary_join_element_wise("[", keys.cast(pa.string()), "]", "")
 
 

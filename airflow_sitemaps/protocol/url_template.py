@@ -63,7 +63,7 @@ class Template:
     def expand(self, columns: Mapping[str, pa.Array]) -> pa.StringArray:
         """Return the URL of each row, with percent-encoded values; null if a value is missing.
 
-        Numbers, decimals, UUIDs and dates are written as Arrow writes them as text. An empty value of ``{column}`` counts as
+        Numbers, decimals and dates are written as Arrow writes them as text. An empty value of ``{column}`` counts as
         missing, because ``/p/{slug}`` without a slug is another page. An empty ``{column:path}`` is kept, because the home page
         has an empty path. It raises ConfigurationError if a column is missing, or the template has none.
         """

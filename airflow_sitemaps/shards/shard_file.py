@@ -15,7 +15,7 @@ from blake3 import blake3
 
 from airflow_sitemaps import ledger as dates
 from airflow_sitemaps.ledger.join import Judged, RangeLedger, same_print_by_url
-from airflow_sitemaps.protocol.columnar import RowKeys, all_distinct, as_texts, decoded, key_text, spread_of, texts_of
+from airflow_sitemaps.protocol.columnar import RowKeys, all_distinct, as_texts, key_text, spread_of, texts_of
 from airflow_sitemaps.protocol.columnar.batch import recent_texts
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, Rendered, render, render_lines
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
@@ -285,12 +285,8 @@ def digest_of(rows: pa.RecordBatch) -> Digest:
 def _newest(rows: pa.RecordBatch) -> str | None:
     if "lastmod" not in rows.schema.names:
         return None
-    column = decoded(rows.column("lastmod"))
-    try:
-        newest = pc.max(column)
-    except pa.ArrowNotImplementedError:  # how pyarrow says that a type has no order: lists, durations
-        column = as_texts(column)
-        newest = pc.max(column)
+    column = rows.column("lastmod")
+    newest = pc.max(column)
     if not newest.is_valid:
         return None
     text = str(texts_of(as_texts(pa.array([newest], column.type)))[0])

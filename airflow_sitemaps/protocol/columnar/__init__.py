@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,82 +22,9 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.uint64]
 
 
-_BYTES: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
-
-
-def decoded(column: pa.Array) -> pa.Array:
-    """Return a column without its encoding: dictionaries and runs are looked up, and all text and bytes become ``string``."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return decoded(column.dictionary).take(column.indices)
-    if pa.types.is_run_end_encoded(kind):
-        rows = np.arange(len(column)) + column.offset
-        return decoded(column.values).take(pa.array(np.searchsorted(column.run_ends.to_numpy(), rows, side="right")))
-    if pa.types.is_string(kind):
-        return column
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) or pa.types.is_null(kind):
-        return column.cast(pa.string())
-    if any(is_bytes(kind) for is_bytes in _BYTES):
-        return column.cast(pa.binary()).view(pa.string())
-    return column
-
-
 def as_texts(column: pa.Array) -> pa.StringArray:
-    """Return any column as text: as Arrow casts it, or else value by value.
-
-    A value that Arrow cannot write is written as Python writes it, and does not change the text of another row. Lists
-    and structures become JSON. A value that neither can write, such as a time in an unknown zone, becomes its number.
-    """
-    values = decoded(column)
-    if pa.types.is_string(values.type):
-        return values
-    try:
-        return _cast(values)
-    except pa.ArrowException:
-        return pa.array([_written(values.slice(row, 1)) for row in range(len(values))], pa.string())
-
-
-def filterable(column: pa.Array) -> pa.Array:
-    """Return a column without its encoding; lists and structures as text, because Arrow cannot filter each kind of them."""
-    values = decoded(column)
-    return as_texts(values) if pa.types.is_nested(values.type) else values
-
-
-def _cast(values: pa.Array) -> pa.StringArray:
-    """Cast to text, or raise ArrowException. Arrow would write an extension type as its storage: the bytes of a UUID."""
-    if isinstance(values.type, pa.BaseExtensionType):
-        raise pa.ArrowNotImplementedError(str(values.type))
-    return values.cast(pa.string())
-
-
-def _written(one: pa.Array) -> str | None:
-    """Return the text of a column's only value."""
-    try:
-        return texts_of(_cast(decoded(one)))[0]
-    except pa.ArrowException:
-        value = _python(one[0])
-    if value is None:
-        return None
-    return json.dumps(value, default=str) if isinstance(value, (list, dict)) else str(value)
-
-
-def _python(scalar: pa.Scalar) -> Any:
-    """Return a value as a Python object. Parts that have no Python object become their text or their number."""
-    try:
-        return scalar.as_py()
-    except (ValueError, OverflowError, LookupError, pa.ArrowException):
-        pass
-    if isinstance(scalar, pa.StructScalar):
-        return {name: _python(part) for name, part in scalar.items()}
-    if isinstance(scalar, pa.ListScalar):
-        return [_python(part) for part in scalar.values]
-    if isinstance(getattr(scalar, "value", None), pa.Scalar):
-        return _python(scalar.value)
-    one = decoded(pa.repeat(scalar, 1))
-    try:
-        return texts_of(_cast(one))[0]
-    except pa.ArrowException:
-        return one.view(pa.int64() if one.type.bit_width == 64 else pa.int32())[0].as_py()
+    """Return a column as text, as Arrow casts it. ``ports.Source.read`` names the types that a column may have."""
+    return column if pa.types.is_string(column.type) else column.cast(pa.string())
 
 
 def value_view(values: pa.StringArray) -> memoryview:
@@ -201,7 +127,7 @@ def key_text(keys: pa.Array, number: int) -> str:
     """Return the key of a row as a JSON array."""
     if pa.types.is_integer(keys.type):
         return f"[{keys[number].as_py()}]"
-    return str(texts_of(decoded(keys.slice(number, 1)))[0])
+    return str(texts_of(keys.slice(number, 1))[0])
 
 
 WORD: Final = 8

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.protocol import EXTENSIONS, RowContext, lastmod, read_changefreq, read_priority
-from airflow_sitemaps.protocol.columnar import RowKeys, as_texts, count_rows, filterable, row_mask, texts_of, value_view
+from airflow_sitemaps.protocol.columnar import RowKeys, as_texts, count_rows, row_mask, texts_of, value_view
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, elements
 from airflow_sitemaps.protocol.columnar.lastmod import Lastmods, clean_lastmods
 from airflow_sitemaps.protocol.columnar.loc import clean_locs
@@ -69,7 +69,7 @@ class _Work:
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         wanted = ("lastmod", "changefreq", "priority", *EXTENSIONS)
-        self.columns = {name: filterable(batch.column(name)) for name in wanted if name in batch.schema.names}
+        self.columns = {name: batch.column(name) for name in wanted if name in batch.schema.names}
         self.keys = batch.column("key") if "key" in batch.schema.names else None
         self.cleaned = Cleaned(loc=pa.array([], pa.string()))
 
@@ -106,12 +106,10 @@ def _clean_hints(
 ) -> tuple[pa.DictionaryArray, pa.BooleanArray | None]:
     """Parse a column of hints and count its faults. It has few different values, so each value is parsed once.
 
-    Return the texts to write, and a mask of rows to drop, or None for no row. ``read`` returns the text to write for a value, or None for no value. It raises ValueError for a fault.
+    Return the texts to write, and a mask of rows to drop, or None for no row. ``read`` returns the text to write for a
+    value, or None for no value. It raises ValueError for a fault.
     """
     values = work.columns[rule]
-    kind = values.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal128(kind)):
-        values = as_texts(values)
     encoded = values.dictionary_encode()
     different = encoded.dictionary
     texts: list[str | None] = []

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.columnar import RowKeys, as_texts, count_rows, decoded, row_mask, texts_of
+from airflow_sitemaps.protocol.columnar import RowKeys, as_texts, count_rows, row_mask, texts_of
 from airflow_sitemaps.protocol.rules import Tally, Verdict
 
 if TYPE_CHECKING:
@@ -77,14 +77,11 @@ def listed_lastmods(texts: pa.StringArray) -> Lastmods:
     return Lastmods(day=day, second=second.cast(pa.int32()))
 
 
-def clean_lastmods(column: pa.Array, rows: RowKeys, context: RowContext, tally: Tally) -> Lastmods:
-    """Parse a column of timestamps, dates or text, and count its faults. Other types are read as their text."""
-    values = decoded(column)
+def clean_lastmods(values: pa.Array, rows: RowKeys, context: RowContext, tally: Tally) -> Lastmods:
+    """Parse a column of timestamps, dates or text, and count its faults."""
     kind = values.type
     if pa.types.is_date32(kind):
         lastmods = Lastmods(day=values.view(pa.int32()))
-    elif pa.types.is_date64(kind):  # Arrow casts only values that are midnight
-        lastmods = Lastmods(day=_clipped(floor_divide(values.view(pa.int64()), DAY_S * PER_SECOND["ms"])))
     elif pa.types.is_timestamp(kind):
         lastmods = _from_timestamps(values, context)
     else:
