@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from types import MappingProxyType
@@ -151,14 +151,16 @@ def _measure(index_url: str, name: str, value: float, *, section: str | None = N
     return Measurement(metric=METRICS[PREFIX + name], value=value, tags=all_tags)
 
 
-def of_report(index_url: str, report: Report, now: datetime) -> Iterator[Measurement]:
-    """Return the measurements of a run that ended with a report."""
+def of_report(
+    index_url: str, report: Report, now: datetime, timezone_of: Callable[[str], str] = lambda _: "UTC"
+) -> Iterator[Measurement]:
+    """Return the measurements of a run that ended with a report. ``timezone_of`` gives the zone of a section's dates."""
     yield _measure(index_url, "runs", 1, result=report.result)
     yield _measure(index_url, "generation", report.generation)
     for stage, seconds in report.seconds.items():
         yield _measure(index_url, "stage_duration", seconds, stage=stage)
     for name, section in report.sections.items():
-        yield from _of_section(index_url, name, section, now)
+        yield from _of_section(index_url, name, section, now, timezone_of(name))
     of_index = len(report.drift) - sum(len(section.drift) for section in report.sections.values())
     if of_index > 0:
         yield _measure(index_url, "drift", of_index, section=INDEX_SECTION)
@@ -170,7 +172,9 @@ def of_report(index_url: str, report: Report, now: datetime) -> Iterator[Measure
         yield _measure(index_url, "index_age", _age_s(datetime.fromisoformat(report.committed_at), now))
 
 
-def _of_section(index_url: str, name: str, section: SectionReport, now: datetime) -> Iterator[Measurement]:
+def _of_section(
+    index_url: str, name: str, section: SectionReport, now: datetime, zone: str
+) -> Iterator[Measurement]:
     for metric in ("urls", "rows", "file_bytes", "rows_read", "bytes_written"):
         yield _measure(index_url, metric, getattr(section, metric), section=name)
     yield _measure(index_url, "shards", section.shards.total, section=name)
@@ -188,7 +192,7 @@ def _of_section(index_url: str, name: str, section: SectionReport, now: datetime
             yield _measure(index_url, "lastmod_trust", value, section=name, change=change)
     newest = lastmod.parse_or_none(section.newest_lastmod)
     if newest is not None:
-        yield _measure(index_url, "data_age", _age_s(lastmod.begins(newest), now), section=name)
+        yield _measure(index_url, "data_age", _age_s(lastmod.begins(newest, zone), now), section=name)
 
 
 def of_error(index_url: str, error: BaseException, *, ends_run: bool = True) -> Iterator[Measurement]:

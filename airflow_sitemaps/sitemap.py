@@ -167,6 +167,10 @@ class Section:
         """The name of the ``Section.each`` of which a run makes it, or its own."""
         return self.name if self.member is None else self.member.family
 
+    def has_name(self, name: str | None) -> bool:
+        """Return whether it has a name, or may make a section with it by ``each``."""
+        return name == self.name or (self.split is not None and str(name).startswith(f"{self.family}-"))
+
     @property
     def observed(self) -> Sequence[str]:
         """The columns whose changes date its entries; empty if their dates are those of a column."""
@@ -363,7 +367,11 @@ class Sitemap:
 
     def has_section(self, name: str | None) -> bool:
         """Return whether a section has a name, or may have it as one of a ``Section.each``."""
-        return any(name == s.name or (s.split and str(name).startswith(f"{s.family}-")) for s in self.sections)
+        return any(section.has_name(name) for section in self.sections)
+
+    def timezone_of(self, name: str) -> str:
+        """Return the time zone of a section's dates, by the section's name; UTC if this sitemap has no such section."""
+        return next((section.source.timezone for section in self.sections if section.has_name(name)), "UTC")
 
     def rulebook(self, section: Section) -> Rulebook:
         """Return the verdicts of a section: the defaults, overridden by the sitemap's and then by its own."""

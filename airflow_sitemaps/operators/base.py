@@ -166,7 +166,8 @@ class SitemapOperator(BaseOperator):
         from airflow_sitemaps import metrics, report_text
 
         log_lines(report_text.lines(report))
-        metrics.send(metrics.of_report(self.sitemap.index_url, report, datetime.now(timezone.utc)))
+        now, zone_of = datetime.now(timezone.utc), self.sitemap.timezone_of
+        metrics.send(metrics.of_report(self.sitemap.index_url, report, now, zone_of))
 
     def emit(self, context: Context, report: Report) -> dict[str, Any]:
         """Attach a report to the sitemap's asset events, and return what XCom keeps of it."""

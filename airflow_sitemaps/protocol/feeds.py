@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from email.utils import format_datetime
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from airflow_sitemaps.protocol import Limits
@@ -43,7 +44,6 @@ MAX_DESCRIPTION: Final = 1_000
 
 _ABOUT: Final = "Pages that changed lately"
 _ENTRY: Final = re.compile(rb"<url><loc>([^<]*)</loc><lastmod>([^<]*)</lastmod>.*?</url>\n", re.DOTALL)
-_MIDNIGHT: Final = b"T00:00:00"
 
 
 # ---------------------------------------------------------------- recent entries of shards
@@ -53,7 +53,7 @@ _MIDNIGHT: Final = b"T00:00:00"
 class RecentEntry:
     """One ``<url>`` element with its line end, as its shard contains it, the escaped URL, and its shard's lower end.
 
-    ``moment`` is its lastmod in UTC to the second, without its zone. A date stands for its midnight.
+    ``moment`` is its lastmod in UTC to the second, without its zone. A date begins at midnight in its section's zone.
     """
 
     moment: bytes
@@ -63,13 +63,20 @@ class RecentEntry:
     lower: Lower = None
 
 
-def pick(urlset: bytes, since: datetime, section: str = "", lower: Lower = None) -> Iterator[RecentEntry]:
+def pick(
+    urlset: bytes, since: datetime, section: str = "", lower: Lower = None, timezone: str = "UTC"
+) -> Iterator[RecentEntry]:
     """Find the entries of a urlset that changed lately. This package wrote it, so it need not be parsed completely."""
-    first = since.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S").encode()
+    first = since.astimezone(lastmods.UTC).strftime("%Y-%m-%dT%H:%M:%S").encode()
     for match in _ENTRY.finditer(urlset):
-        moment = (match[2] + _MIDNIGHT)[:19]
+        moment = match[2][:19] if len(match[2]) > 10 else _midnight(match[2], timezone)
         if moment >= first:
             yield RecentEntry(moment, match[1], match[0], section, lower)
+
+
+@lru_cache(maxsize=4_096)
+def _midnight(day: bytes, timezone: str) -> bytes:
+    return lastmods.begins(date.fromisoformat(day.decode()), timezone).isoformat()[:19].encode()
 
 
 def newest(entries: Iterable[RecentEntry], limits: Limits, most: int) -> list[RecentEntry]:

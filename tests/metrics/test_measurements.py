@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -117,3 +117,12 @@ def test_long_values_are_cut_and_stay_different() -> None:
 
     assert len(one) == len(other) == 80
     assert one != other
+
+
+def test_data_without_times_is_as_old_as_its_day_in_the_sections_zone() -> None:
+    world = World([row(1, lastmod=date(2026, 1, 10))], source_settings={"timezone": "Asia/Tokyo"})
+    report, now = world.build(), datetime(2026, 1, 20, tzinfo=timezone.utc)
+
+    found = values(metrics.of_report(INDEX, report, now, world.sitemap().timezone_of))
+
+    assert found["data_age", "pages"] == (9 * 24 + 24 + 9) * 3_600

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, datetime, timedelta, timezone
 
 import feedparser
 import pytest
@@ -202,3 +202,20 @@ def test_a_damaged_body_of_an_unchanged_shard_only_omits_its_entries(world, capl
     assert f"{body} is missing or damaged" in caplog.text
     world.build(rebuild=[manifest.sections["pages"].shards[-1].file.name])
     assert recent_locs(world) == [f"{BASE}p/{n}" for n in (1, 14, 13)]
+
+
+def test_a_date_is_recent_from_its_midnight_in_the_sections_zone() -> None:
+    world = World(
+        [row(n, lastmod=date(2026, 1, n)) for n in range(1, 15)],
+        settings={"recent": timedelta(days=3), "feeds": ("rss",)},
+        source_settings={"timezone": "America/Los_Angeles"},
+    )
+    begins = datetime(2026, 1, 12, 8, tzinfo=timezone.utc)  # the 12th in Los Angeles
+    world.clock.advance(begins + timedelta(days=2, hours=23) - world.clock.now())
+    world.build()
+    assert recent_locs(world) == [f"{BASE}p/{n}" for n in (14, 13, 12)]
+    recheck_at = StateRepository(world.store.state).manifest().recheck_at
+    assert recheck_at == begins + timedelta(days=3, seconds=1)
+    world.clock.advance(timedelta(hours=2))
+    world.build()
+    assert recent_locs(world) == [f"{BASE}p/{n}" for n in (14, 13)]

@@ -243,8 +243,9 @@ def _with_extras(
         for name, own in new.sections.items():  # the entries of one section at a time are in memory
             listed = early_entries(opened.store.state, own)
             early += [(name, entry.lower, entry.text) for entry in listed if entry.text is not None]
-            entries = newest([*entries, *(one for entry in listed for one in picked(name, entry, since))])
-        entries = newest(chain(entries, _recent(opened.store, new, since)))
+            zone = sitemap.timezone_of(name)
+            entries = newest([*entries, *(one for entry in listed for one in picked(name, entry, since, zone))])
+        entries = newest(chain(entries, _recent(opened.store, new, since, sitemap.timezone_of)))
     contents = _contents(sitemap, entries, _texts(opened, old, receipts, early, entries))
     files = tuple(file(name, content, listed=name == RECENT) for name, content in contents)
     if names := ", ".join(each.name for each in files if each.name != markup.STYLESHEET_NAME):
@@ -255,7 +256,9 @@ def _with_extras(
     return replace(new, extras=files, recheck_at=feeds.leaves_at(entries, window), recent_window=_seconds(window))
 
 
-def _recent(store: Store, manifest: Manifest, since: datetime) -> Iterator[feeds.RecentEntry]:
+def _recent(
+    store: Store, manifest: Manifest, since: datetime, timezone_of: Callable[[str], str]
+) -> Iterator[feeds.RecentEntry]:
     """Yield the recent entries of every shard that may hold one. A lost private body is read from the public file."""
     first = since.strftime("%Y-%m-%d")
     for name, section in manifest.sections.items():
@@ -271,7 +274,7 @@ def _recent(store: Store, manifest: Manifest, since: datetime) -> Iterator[feeds
                 where = store.state.url(shard.file.body)
                 log.warning("%s is missing or damaged; the recent files omit its entries", where)
                 continue
-            yield from feeds.pick(urlset, since, name, shard.range.lower)
+            yield from feeds.pick(urlset, since, name, shard.range.lower, timezone_of(name))
 
 
 def _texts(
@@ -314,12 +317,11 @@ def _contents(
     if sitemap.recent is not None and entries:
         yield RECENT, feeds.recent_urlset(entries)
     titled = _titled(sitemap)
-    zones = {section.name: section.source.timezone for section in sitemap.sections}
     listed = [
         feeds.feed_entry(
             entry,
             texts.get(html.unescape(entry.loc.decode())) if entry.section in titled else None,
-            zones.get(entry.section, "UTC"),
+            sitemap.timezone_of(entry.section),
         )
         for entry in (entries[: feeds.FEED_ENTRIES] if sitemap.feeds else ())
     ]

@@ -86,7 +86,7 @@ def next_early(
     for entry in (*changed, *earlier):
         if entry.lower in lowers:
             here = replace(entry, lower=lowers[entry.lower])
-            for one in picked(before.name, here, since):
+            for one in picked(before.name, here, since, context.section.source.timezone):
                 listed.setdefault(one, here)
     newest = feeds.newest(listed, context.sitemap.index_limits, MOST_EARLY)
     if not newest:
@@ -114,9 +114,9 @@ def early_entries(objects: ObjectStore, section: SectionManifest) -> tuple[Early
     return tuple(entry for entry in codec.decode_early(stored.body, url).entries if entry.lower in waiting)
 
 
-def picked(section: str, entry: EarlyEntry, since: datetime) -> Iterator[feeds.RecentEntry]:
+def picked(section: str, entry: EarlyEntry, since: datetime, timezone: str) -> Iterator[feeds.RecentEntry]:
     """Yield the recent entry that an early one stands for, if its lastmod is ``since`` or later."""
-    return feeds.pick(entry.element.encode(), since, section, entry.lower)
+    return feeds.pick(entry.element.encode(), since, section, entry.lower, timezone)
 
 
 def _rendered(context: SectionContext, rows: pa.RecordBatch, lowers: Sequence[Key | None]) -> Iterator[EarlyEntry]:
