@@ -35,10 +35,11 @@ def number(where: str, name: str, value: object, least: float, most: float = mat
         _refuse(where, name, value, f"a number {limit}")
 
 
-def whole_number(where: str, name: str, value: object, least: int) -> None:
-    """Refuse a value that is not a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        _refuse(where, name, value, f"a whole number of at least {least}")
+def whole_number(where: str, name: str, value: object, least: int, most: float = math.inf) -> None:
+    """Refuse a value that is not a whole number between ``least`` and ``most``, both included."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        limit = f"from {least} to {most:,}" if most < math.inf else f"of at least {least}"
+        _refuse(where, name, value, f"a whole number {limit}")
 
 
 def duration(where: str, name: str, value: object, *, positive: bool = False) -> None:

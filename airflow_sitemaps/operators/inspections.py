@@ -262,7 +262,7 @@ class SitemapFetchesOperator(SitemapOperator):
         **kwargs: Arguments of Airflow's ``BaseOperator``.
 
     Raises:
-        ConfigurationError: ``days`` is below 1, or two crawlers have one name, or there is none.
+        ConfigurationError: ``days`` is below 1 or over a hundred years, or two crawlers have one name, or there is none.
     """
 
     follows = True
@@ -279,7 +279,7 @@ class SitemapFetchesOperator(SitemapOperator):
     ) -> None:
         super().__init__(sitemap=sitemap, **kwargs)
         setting_checks.instance(self.named, "access_log", access_log, AccessLog)
-        setting_checks.whole_number(self.named, "days", days, 1)
+        setting_checks.whole_number(self.named, "days", days, 1, setting_checks.LONGEST.days)
         setting_checks.instances(self.named, "crawlers", crawlers, Crawler, "crawlers, like (GOOGLE, BING)")
         names = [crawler.name for crawler in crawlers]
         if not 0 < len(names) == len(set(names)):

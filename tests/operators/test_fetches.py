@@ -63,6 +63,7 @@ def test_the_record_of_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ("settings", "words"),
     [
         ({"days": 0}, "days=0"),
+        ({"days": 10_000_000}, "days=10000000; give a whole number from 1 to 36,500"),
         ({"crawlers": []}, "give crawlers"),
         *(({"crawlers": each}, "give a list of crawlers, like") for each in ("google", None, GOOGLE, ["google"])),
         ({"crawlers": [GOOGLE, GOOGLE]}, "different names"),

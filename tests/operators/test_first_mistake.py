@@ -142,6 +142,7 @@ def test_an_operator_refuses_a_sitemap_that_is_none(operator: Any, settings: dic
         *((IndexNowOperator, {"max_urls": most}, "max_urls=.*; give a whole number") for most in ("100", None, 0)),
         *((IndexNowOperator, {flag: "false"}, f"{flag}='false'; give True or") for flag in ("backfill", "check_key")),
         (IndexNowOperator, {"skip_unchanged": None}, "skip_unchanged=None; give True or False"),
+        (SitemapVerifyOperator, {"sample": -1}, "sample=-1; give a whole number of at least 0"),
         *((SitemapVerifyOperator, {flag: "false"}, f"{flag}='false'; give True or False") for flag in VERIFY_FLAGS),
         (SitemapPingOperator, {"url": "https://www.google.com/ping?sitemap={sitemap}"}, "is retired: Google"),
         (SitemapPingOperator, {"url": "https://example.com/"}, "neither url nor body contains {sitemap}"),
