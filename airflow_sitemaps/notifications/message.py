@@ -151,7 +151,7 @@ def of_failure_facts(name: str, facts: Mapping[str, Any], link: str = "") -> Sit
     if facts.get("sections"):
         return of_partial(name, facts, link)
     reason = str(facts.get("error", "")) + (f": {facts['message']}" if facts.get("message") else "")
-    return _failed(name, reason, link, getattr(errors, str(facts.get("error")), None))
+    return _failed(name, reason, link, getattr(errors, str(facts.get("kind") or facts.get("error")), None))
 
 
 def of_sitemaps(messages: Sequence[SitemapMessage]) -> SitemapMessage:

@@ -20,8 +20,10 @@ from airflow_sitemaps.errors import (
     SourceError,
     StoreError,
 )
+from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.notifications import message
 from airflow_sitemaps.operators import failure_facts
+from airflow_sitemaps.pipeline.state.repository import RefusedPutError
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 from tests.support.environment import World, row
@@ -86,6 +88,8 @@ def test_a_refusal_says_why_and_what_lets_it_pass() -> None:
         (ConfigurationError("no column 'id'"), "Sitemap failed", "Fix the configuration"),
         (SourceError("the connection was lost"), "Sitemap failed", "Check the database"),
         (StoreError("503"), "Sitemap failed", "Check the store"),
+        (RefusedPutError("403"), "Sitemap failed", "Check the store"),
+        (FetchError("timed out"), "Sitemap failed", "Read the task's log"),
         (ManifestError("not JSON"), "Sitemap failed", "See the page Operating"),
     ],
 )
