@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,9 @@ log = logging.getLogger(__name__)
 
 PLAN_KEY = "plan"
 """XCom key of the plan's address in the store. The value is empty if there is no plan to publish."""
+
+SETTINGS = ("sections", "full", "rebuild", "dry_run", "check_rows", "allow", "keep_lastmods")
+"""Names of the params that are settings of a run."""
 
 MAX_LABEL = 240
 """Largest number of characters in a mapped task's name. Airflow's column holds 250."""
@@ -122,6 +126,7 @@ class SitemapPlanOperator(SitemapOperator):
         from airflow_sitemaps.shards.range_actions import MAX_BATCHES, make_tasks
 
         with permanent_failures(context):
+            check_conf(context["dag_run"].conf or {}, self.dag.params)
             request = self.request(context["params"])
             if request is None:
                 log.info("None of the chosen sections is in this sitemap: nothing to do")
@@ -188,6 +193,16 @@ def deployment() -> str:
     """Return the address of this Airflow, which distinguishes it from other deployments; empty if it names none."""
     address = api_base_url()
     return "" if urlsplit(address).hostname in LOCAL_HOSTS else address
+
+
+def check_conf(conf: Mapping[str, Any], params: Collection[str]) -> None:
+    """Refuse a key of a run's conf that is a misspelled setting: without ``dry_run``, the run would publish."""
+    for key in conf.keys() - {*params, *SETTINGS}:
+        if nearest := get_close_matches(str(key).lower(), SETTINGS, n=1, cutoff=0.8):
+            raise RequestError(
+                f"the run's conf has {key!r}, which nothing reads. Write {nearest[0]!r}, or declare {key!r} in the DAG's "
+                "params= if the key is the DAG's own"
+            )
 
 
 def _setting(params: Mapping[str, Any], name: str, own: Any, default: Any) -> Any:

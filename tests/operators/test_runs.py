@@ -103,6 +103,17 @@ def test_a_first_run_publishes_and_a_second_changes_nothing(sitemap: Sitemap, tm
     assert [event["report"]["result"] for event in events("first_and_second")] == ["published", "unchanged"]
 
 
+@pytest.mark.parametrize("key", ["dryrun", "Dry-Run", "section"])
+def test_a_misspelled_setting_of_a_run_publishes_nothing(key: str, sitemap: Sitemap, tmp_path: Path) -> None:
+    dag = dag_of(sitemap, "misspelled")
+
+    assert states(run(dag, {key: True, "ticket": 7}))["sitemap.plan"] == "failed"
+    assert not (tmp_path / "site" / "sitemap.xml").exists()
+
+    dag.params[key] = True
+    assert states(run(dag, {key: True, "ticket": 7}))["sitemap.publish"] == "success"
+
+
 def test_an_event_has_a_partition_for_each_section_that_changed(
     sitemap: Sitemap, products: list[dict[str, Any]]
 ) -> None:
