@@ -504,3 +504,19 @@ def test_a_set_of_values_has_one_fingerprint_in_every_process() -> None:
         for seed in ("1", "2")
     }
     assert len(identities) == 1
+
+
+@pytest.mark.parametrize("name", ["sqlite", "duckdb"])
+def test_a_query_that_selects_a_column_twice_is_refused(name: str) -> None:
+    base = live(name)
+    create(base, "twice", {"id": "integer", "slug": "text"})
+    base.insert("twice", [{"id": 1, "slug": "own"}])
+    query = "SELECT src.*, 'other' AS {} FROM twice src WHERE id > :least"
+    for word in ("slug", "SLUG"):
+        with (
+            pytest.raises(SourceConfigurationError, match="loc='slug': the query selects this column twice"),
+            session(base, query=query.format(word), parameters={"least": 0}, key="id", loc="slug"),
+        ):
+            pass
+    with session(base, query=query.format("slug_1"), parameters={"least": 0}, key="id", loc="slug") as source:
+        assert source.survey([KeyRange(None, None)]).digests[0].rows == 1

@@ -10,7 +10,7 @@ names and users' texts in it are guarded, so that a colon in them is not a place
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -286,6 +286,10 @@ class Dialect(ValueSql):
         with connection.execute(*relation.binds().statement(sql)) as result:
             columns = [] if result.cursor is None else self.columns_of(result.cursor)
         return {column.name: column for column in columns}
+
+    def is_repeated(self, connection: sa.Connection, relation: Relation, name: str, columns: Collection[str]) -> bool:
+        """Return whether a query selects a column twice. Databases refuse that themselves, unless they rename one."""
+        return False
 
     def columns_of(self, cursor: Any) -> list[Column]:
         """Return the columns that a cursor describes."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -13,6 +13,9 @@ from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 from airflow_sitemaps.sources.dialects.value_sql import KINDS
 from airflow_sitemaps.sources.driver import BATCH_ROWS, Binds, Rows, Statement, guarded
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.sources.queries import Relation
 
 
 class DuckDB(Dialect):
@@ -94,6 +97,14 @@ class DuckDB(Dialect):
         # The method has another name before DuckDB 1.4.
         make = getattr(rows, "to_arrow_reader", None) or rows.fetch_arrow_reader
         yield from make(BATCH_ROWS)
+
+    def is_repeated(self, connection: sa.Connection, relation: Relation, name: str, columns: Collection[str]) -> bool:
+        if relation.query is None or f"{name}_1".casefold() not in map(str.casefold, columns):
+            return False
+        rows = connection.execute(
+            *relation.binds().statement(f"DESCRIBE {guarded(relation.query, relation.parameters)}")
+        )
+        return [str(row[0]).casefold() for row in rows].count(name.casefold()) > 1
 
     def type_of(self, description: Sequence[Any]) -> str:
         return guarded(str(description[1]))

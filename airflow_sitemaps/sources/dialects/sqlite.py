@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -66,6 +66,9 @@ class SQLite(Dialect):
             kind = Kind.INTEGER if name in whole else self._kind_of_values(connection, relation, name)
             columns[name] = Column(name=name, kind=kind)
         return columns
+
+    def is_repeated(self, connection: sa.Connection, relation: Relation, name: str, columns: Collection[str]) -> bool:
+        return relation.table is None and f"{name}:1".casefold() in map(str.casefold, columns)
 
     def _declared_whole(self, connection: sa.Connection, relation: Relation) -> set[str]:
         """Return the columns of a table that are declared as integers, and so sort as numbers."""

@@ -248,6 +248,10 @@ def columns_of(
             raise SourceConfigurationError(
                 f"{what}there is no such column.{nearest(each, described)} Give one of the columns of the table or query"
             )
+        if dialect.is_repeated(connection, relation, column.name, described):
+            raise SourceConfigurationError(
+                f"{name}: {part}={each!r}: the query selects this column twice. Select it once, or rename one with AS"
+            )
         columns[each] = column
     return columns
 
