@@ -300,7 +300,10 @@ def read_loc(raw: str | None, context: RowContext) -> Reading:
     if reading.loc is None:
         return reading
     fault = scope_fault(reading.loc, scope)
-    return reading if fault is None else Reading(reading.loc, (*reading.faults, fault))
+    faults = reading.faults if fault is None else (*reading.faults, fault)
+    if context.template.startswith("/") and context.rulebook["loc-relative"] is Verdict.REPAIR:  # it is to be completed
+        faults = tuple(rule for rule in faults if rule != "loc-relative")
+    return Reading(reading.loc, faults)
 
 
 def settle(reading: Reading, rulebook: Rulebook) -> tuple[str | None, tuple[tuple[str, Verdict], ...]]:

@@ -475,3 +475,13 @@ def test_namespaces_are_those_used() -> None:
         {"loc": LOC, "images": '[{"loc": "https://example.com/x.png", "caption": "<xhtml:link>"}]', "alternates": None}
     ]
     assert run(batch(rows, types), row_context())[2].prefixes() == {"image"}
+
+
+def test_completing_a_template_that_begins_with_a_slash_is_no_fault() -> None:
+    rows = [{"loc": "/p/1"}, {"loc": "/p/ä"}, {"loc": "/p/a%2Gb"}]
+    for rules, counted in ((None, set()), ({"loc-relative": "drop_row"}, {"loc-relative"})):
+        context = row_context(rules=rules, template="/p/{slug}")
+        assert_equal(rows, TEXT, context)
+        _, tally, cleaned = run(batch(rows, TEXT), context)
+        assert {*tally.fixed, *tally.dropped} & {"loc-relative"} == counted
+        assert len(cleaned) == (0 if counted else 3)

@@ -63,9 +63,9 @@ def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKey
             encoded = _only(encoded, refused)
     outside = _only(_outside(values, scope.origin, scope.folder), slow)
     dropped = outside if context.rulebook["scope-path"] is Verdict.DROP_ROW else None
-    faults = {
+    faults = {  # a template that begins with a slash is to be completed
         "loc-encoding": _only(encoded, dropped),
-        "loc-relative": _only(_only(relative, slow), dropped),
+        "loc-relative": None if context.template.startswith("/") else _only(_only(relative, slow), dropped),
         "scope-path": outside,
     }
     for rule, mask in faults.items():
