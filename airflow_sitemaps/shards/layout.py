@@ -163,8 +163,9 @@ def checked_base_url(base_url: str, *, where: str) -> str:
     try:
         parts = urlsplit(base_url if isinstance(base_url, str) else "")
         _ = parts.port
-    except ValueError as e:
-        raise ConfigurationError(f"{where}: base_url={shown} is not a URL ({e})") from e
+    except ValueError as e:  # its text may hold a part of the password
+        why = "remove user name and password, or correct the port" if "@" in base_url else e
+        raise ConfigurationError(f"{where}: base_url={shown} is not a URL ({why})") from None
     if parts.username is not None or parts.password is not None:
         raise ConfigurationError(
             f"{where}: base_url contains a user name or password, which every crawler would see; remove both"

@@ -69,6 +69,7 @@ def test_addresses(url: str, state_url: str | None, public: str, state: str) -> 
         ({"base_url": "https:///x"}, "must be absolute"),
         ({"base_url": "https://www.example.com/?a=b"}, "no query"),
         ({"base_url": "https://user:pass@www.example.com/"}, "user name or password"),
+        ({"base_url": "https://user:pass/word@www.example.com/"}, "remove user name and"),
         ({"base_url": "https://www.example.com/a b/"}, "percent-encode"),
         ({"base_url": "https://www.example.com:port/"}, "is not a URL"),
         ({"index_name": "a/sitemap.xml"}, "plain file name"),
