@@ -169,6 +169,15 @@ def test_other_stores_get_no_checksum_trailers_and_are_addressed_by_path(s3_stor
     assert f"/{public.address.bucket}/" in requests[0].url
 
 
+@pytest.mark.filterwarnings("ignore:AWS Connection")
+def test_a_connection_to_a_database_gives_no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = {"conn_type": "postgres", "host": "db", "login": "shop", "password": "hidden"}
+    monkeypatch.setenv("AIRFLOW_CONN_MART", json.dumps(value))
+    with pytest.raises(ConfigurationError, match="connection 'mart' has the type 'postgres'") as caught:
+        connections.of("mart")
+    assert "hidden" not in str(caught.value)
+
+
 def test_aws_keeps_botocores_checksums_and_bounded_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(
         "AIRFLOW_CONN_AWS_PLAIN", json.dumps({"conn_type": "aws", "login": "x" * 8, "password": "y" * 8})

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from airflow_sitemaps.errors import CredentialsError
+from airflow_sitemaps.errors import ConfigurationError, CredentialsError
 from airflow_sitemaps.stores.bucket import ARCHIVED, NO_CREDENTIALS, CloudFailure, Connections
+from airflow_sitemaps.web_services import DATABASES
 
 POOL: Final = 64
 """Number of connections that stay open: more than the threads that promote at the same time."""
@@ -83,6 +84,11 @@ def _connected(conn_id: str | None) -> S3Connection:
     if not hook.conn_config and conn_id not in (None, S3Hook.default_conn_name):
         # Airflow would use the machine's own identity, and AWS in place of the endpoint that the connection names.
         raise CredentialsError(f"connection {conn_id!r} is not defined in Airflow. Define it, or correct conn_id=")
+    if hook.conn_config.conn_type in DATABASES.split():
+        raise ConfigurationError(
+            f"connection {conn_id!r} has the type {hook.conn_config.conn_type!r}, and S3 takes no credentials of a database. "
+            "Name a connection of type 'aws' as conn_id="
+        )
     endpoint = hook.conn_config.get_service_endpoint_url(service_name="s3") or ""
     ours = Config(
         connect_timeout=CONNECT_TIMEOUT_S,
