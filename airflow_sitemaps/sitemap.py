@@ -334,7 +334,7 @@ class Sitemap:
         where = "Sitemap"
         if isinstance(self.store, type) or not (hasattr(self.store, "open") and hasattr(self.store, "base_url")):
             raise ConfigurationError(f"{where}: store={self.store!r}; give a store, like S3Store('s3://…', base_url=…)")
-        setting_checks.instances(where, "sections", self.sections, Section, "sections")
+        setting_checks.instances(where, "sections", self.sections, Section, "Section('name', source)")
         setting_checks.instance(where, "rules", self.rules, Mapping)
         setting_checks.instance(where, "shards", self.shards, ShardPolicy)
         setting_checks.instance(where, "guards", self.guards, Guards)

@@ -93,8 +93,8 @@ def test_an_address_that_no_file_can_list_names_its_section() -> None:
 
 def test_a_sitemap_needs_a_store_and_a_list_of_sections() -> None:
     section, store = Section("pages", MemorySourceConfig([])), MemoryStore(base_url=BASE)
-    for sections in (section, None, (each for each in [section])):
-        with pytest.raises(ConfigurationError, match=r"sections=.*; give a list of sections"):
+    for sections in (section, None, (each for each in [section]), [section.source]):
+        with pytest.raises(ConfigurationError, match=r"sections=.*; give a list of Section\('name', source\)"):
             Sitemap(store, sections)  # type: ignore[arg-type]
     for wrong in ("s3://bucket/public", None, Path("public"), MemoryStore, section, store.open()):
         with pytest.raises(ConfigurationError, match=r"store=.*; give a store, like S3Store"):
