@@ -172,9 +172,7 @@ def of_report(
         yield _measure(index_url, "index_age", _age_s(datetime.fromisoformat(report.committed_at), now))
 
 
-def _of_section(
-    index_url: str, name: str, section: SectionReport, now: datetime, zone: str
-) -> Iterator[Measurement]:
+def _of_section(index_url: str, name: str, section: SectionReport, now: datetime, zone: str) -> Iterator[Measurement]:
     for metric in ("urls", "rows", "file_bytes", "rows_read", "bytes_written"):
         yield _measure(index_url, metric, getattr(section, metric), section=name)
     yield _measure(index_url, "shards", section.shards.total, section=name)

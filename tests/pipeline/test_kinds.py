@@ -13,7 +13,7 @@ from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig, crawl
-from tests.support.environment import BASE, FREE, row
+from tests.support.environment import BASE, FREE, World, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,3 +120,13 @@ def listed(config: MemoryStore, settings: dict[str, Any]) -> dict[str, Any]:
         if name in config.public.objects:
             found[name] = [e.loc for e in read(config.public.objects[name].body).entries]
     return found
+
+
+def test_the_first_build_of_a_text_file_names_what_it_leaves_out() -> None:
+    world = World([row(1, images=None)], section_settings={"format": "text"}, source_settings={"images": "images"})
+
+    first, second = world.build(), world.build(full=True)
+
+    said = "section 'pages': format='text' lists URLs alone, so its files leave out what its source names by "
+    assert f"{said}lastmod=, changefreq=, priority=, images=" in first.warnings
+    assert not any("format='text'" in warning for warning in second.warnings)

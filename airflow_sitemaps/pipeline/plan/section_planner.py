@@ -28,6 +28,19 @@ from airflow_sitemaps.shards.ranges import INTEGER, UNKNOWN, Digest, Key, KeyRan
 MOST_JOINED: Final = 250_000
 """Number of URLs that a writing task joins with every URL of a section at once, within 60 MB of memory."""
 
+NOT_IN_TEXT: Final = [
+    "lastmod",
+    "changefreq",
+    "priority",
+    "images",
+    "videos",
+    "alternates",
+    "group",
+    "title",
+    "description",
+]
+"""Arguments of sources that a section with ``format="text"`` does not write."""
+
 
 def plan_section(context: SectionContext, shared: SharedSurveys | None) -> SectionPlan:
     """Make the plan of one section, whose survey may be one that the sections of a run share."""
@@ -59,7 +72,7 @@ def plan_section(context: SectionContext, shared: SharedSurveys | None) -> Secti
         null_key_samples=survey.null_key_samples,
         known=narrowed.with_ages(before, actions),
         survey_note=narrowed.note,
-        warnings=(*narrowed.warnings, *_begins_again(context, fresh), *_begins_empty(context)),
+        warnings=(*narrowed.warnings, *_begins_again(context, fresh), *_begins_empty(context), *_unwritten(context)),
         state=source.state,
         scan=source.scan_estimate(),
         refresh=_differs(before, actions, survey, configuration, source) or early != (before and before.early),
@@ -90,6 +103,18 @@ def _begins_empty(context: SectionContext) -> tuple[str, ...]:
     dated = [section.name for section in retired if section is not None and section.dated_at is not None]
     text = f"section {name!r} begins without observed dates: a retired section ({', '.join(dated)}) passes none on"
     return (text,) if dated else ()
+
+
+def _unwritten(context: SectionContext) -> tuple[str, ...]:
+    """Return a warning if the first build of a text file leaves out columns that its source names, or none."""
+    section = context.section
+    given = [name for name in NOT_IN_TEXT if getattr(section.source, name, None) is not None]
+    if section.format != "text" or not given or context.before is not None:
+        return ()
+    names = ", ".join(f"{name}=" for name in given)
+    return (
+        f"section {section.name!r}: format='text' lists URLs alone, so its files leave out what its source names by {names}",
+    )
 
 
 def _ledger(context: SectionContext, fresh: str, renamed: str) -> LedgerPlan | None:
