@@ -107,7 +107,7 @@ class RobotsCache:
 
 def robots_text(response: Fetched) -> str:
     """Return the text of a robots.txt; empty if there is none."""
-    body = _decoded(response) if response.status == 200 else b""
+    body = (_decoded(response) if response.status == 200 else None) or b""
     return body[: robots.MAX_BYTE_SIZE].decode("utf-8", "replace")
 
 
@@ -129,6 +129,7 @@ _VALUED: Final = ("max-snippet", "max-image-preview", "max-video-preview", "unav
 _NUMBER: Final = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])\d+")
 _WORD: Final = re.compile(r"\w+")
 _BODY_END: Final = re.compile(r"</(?:html|body)\s*>", re.IGNORECASE)
+_FOREIGN_ENCODING: Final = re.compile(r"\b(?:br|zstd|deflate|compress)\b|,")
 _CHARSET: Final = re.compile(r"charset=[\"']?([A-Za-z0-9_-]{1,40})", re.IGNORECASE)
 _META_CHARSET: Final = re.compile(r"(?ai)<meta\b[^>]*\bcharset\s*=[\"'\s]*(?!utf-16)([\w-]{1,40})")
 """The encoding that a page names in its first 1,024 bytes; one of UTF-16 cannot be true there (HTML, "prescan a byte stream")."""
@@ -172,6 +173,13 @@ class PageJudge:
         except (FetchError, StoreError) as error:
             return PageJudgement(faults=(("page-status", str(error)),), is_answered=False)
         faults = page_faults(url, page, self.product)
+        if not faults and _is_html(page) and _decoded(page) is None:
+            encoding = page.headers.get("content-encoding", "")
+            message = (
+                f"its content cannot be decoded (Content-Encoding {encoding!r}; gzip is requested, whole, once, and of at most "
+                f"{MAX_PAGE_BYTE_SIZE:,} bytes), so it is not judged"
+            )
+            return PageJudgement(faults=(("page-status", message),), is_answered=False)
         if all(check in self.ignore for check, _ in faults) and self._is_soft_404(url, page):
             faults.append(("page-soft-404", "the page equals the answer for a URL that cannot exist"))
         return PageJudgement(faults=tuple(faults), is_answered=page.status not in NOT_ANSWERS and page.status < 500)
@@ -286,18 +294,18 @@ def _directives(header: str, crawler: str) -> set[str]:
     return directives
 
 
-def _decoded(response: Fetched) -> bytes:
-    """Return a body without its compression; nothing if that is damaged."""
-    if response.headers.get("content-encoding", "").strip().lower() not in ("gzip", "x-gzip"):
-        return response.body
-    try:
-        return gzip.decompress(response.body, max_byte_size=MAX_PAGE_BYTE_SIZE)
-    except InvalidSitemapError:
-        return b""
+def _decoded(response: Fetched) -> bytes | None:
+    """Return a body without its compression; None if that is damaged, is double, or was not requested."""
+    encoding, body = response.headers.get("content-encoding", "").strip().lower(), response.body
+    with suppress(InvalidSitemapError):
+        if encoding in ("gzip", "x-gzip"):
+            body = gzip.decompress(body, max_byte_size=MAX_PAGE_BYTE_SIZE)
+        return None if _FOREIGN_ENCODING.search(encoding) or body.startswith(b"\x1f\x8b") else body
+    return None
 
 
 def _html(page: Fetched) -> str:
-    body = _decoded(page)
+    body = _decoded(page) or b""
     start = body[:1_024].decode("latin-1")
     declared = _CHARSET.search(page.headers.get("content-type", "")) or _META_CHARSET.search(start)
     try:

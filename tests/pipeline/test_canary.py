@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import random
 import re
@@ -286,6 +287,16 @@ def test_each_fault_refuses_unless_it_is_ignored(answer: Fetched | FetchError, c
     with pytest.raises(GuardError, match=f"3 of 3 requested pages.* 3 {check}, such as"):
         world_of(shop, range(300)).build()
     assert world_of(shop, range(300), {"ignore": [check]}).build().urls == 300
+
+
+def test_pages_that_cannot_be_decoded_are_not_judged() -> None:
+    """A page in an encoding that was not requested, or in damaged gzip, may say noindex: it is no page that passed."""
+    whole = gzip.compress(b"<meta name=robots content=noindex>")
+    for body, encoding in ((b"\x8b\x02\x80", "br"), (whole[:-9], "gzip"), (gzip.compress(whole), "gzip"), (whole, "")):
+        page = Fetched(status=200, body=body, headers={"content-encoding": encoding})
+        report = world_of(Shop(bad={str(key): page for key in range(300)}), range(300)).build()
+        assert (report.canaries["pages"].verdict, report.canaries["pages"].requested) == ("undecided", 0)
+        assert "its content cannot be decoded" in report.canaries["pages"].reason
 
 
 def test_pages_that_robots_txt_disallows_are_faulty_and_not_requested() -> None:
