@@ -67,12 +67,13 @@ class RobotsCache:
     """The robots.txt of each host, fetched once.
 
     A file that is missing allows everything (RFC 9309, 2.3.1.3). So does one that cannot be read: a crawler may assume the
-    opposite (2.3.1.4), but verification reports only faults that are certain.
+    opposite (2.3.1.4), but verification reports only faults that are certain. ``unread`` says why, by the file's address.
     """
 
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
         self._files: dict[str, robots.Robots] = {}
+        self.unread: dict[str, str] = {}
 
     def address(self, url: str) -> str:
         """Return the address of the robots.txt that applies to a URL; empty when the URL has no host."""
@@ -100,8 +101,10 @@ class RobotsCache:
     def _read(self, address: str) -> robots.Robots:
         try:
             response = self._fetcher.get(address)
-        except (FetchError, StoreError):
-            response = NOT_FOUND
+        except (FetchError, StoreError) as error:
+            response, self.unread[address] = NOT_FOUND, str(error)
+        if response.status == 429 or response.status >= 500:
+            self.unread[address] = f"the status is {response.status}"
         return robots.read(robots_text(response))
 
 

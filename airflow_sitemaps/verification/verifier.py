@@ -204,7 +204,10 @@ class _VerificationRun:
             return any(self._robots.names(index) for index in self.indexes) or self._robots.names(public)
         is_named = self._robots.names(public)
         if not is_named:
-            message = f"{self._robots.address(public)} has no line 'Sitemap: {public}'"
+            file = self._robots.address(public)
+            message = f"{file} has no line 'Sitemap: {public}'"
+            if (reason := self._robots.unread.get(file)) is not None:
+                message = f"{file} cannot be read ({reason}). Crawlers may read nothing of its host until it can be"
             self.findings_of(public).note("robots-index", message)
         return is_named
 

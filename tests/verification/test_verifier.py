@@ -182,6 +182,15 @@ def test_a_file_that_robots_disallows_is_one_that_no_crawler_reads() -> None:
     assert judged(site, crawler="bingbot") == {}
 
 
+@pytest.mark.parametrize("answered", [Fetched(status=503, body=b""), FetchError("too slow")])
+def test_a_robots_file_that_cannot_be_read_is_not_said_to_lack_a_line(answered: Fetched | FetchError) -> None:
+    site = web(sitemap__xml=urlset(BASE + "a"), robots__txt=answered)
+    (failure,) = verify(site, INDEX, now=NOW).failures
+    reason = "the status is 503" if isinstance(answered, Fetched) else "too slow"
+    assert failure.rule == "robots-index"
+    assert failure.message.startswith(f"{BASE}robots.txt cannot be read ({reason}). Crawlers may read nothing")
+
+
 def test_the_same_url_in_two_files_is_named_with_both() -> None:
     site = web(sitemap__xml=index("a.xml", "b.xml"), a__xml=urlset(BASE + "x"), b__xml=urlset(BASE + "y", BASE + "x"))
     (failure,) = verify(site, INDEX, now=NOW).failures
