@@ -9,7 +9,7 @@ import pytest
 
 from airflow_sitemaps import MemoryStore
 from airflow_sitemaps.cli import lookups, main
-from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, Update
 from airflow_sitemaps.stores import default_connection, registered, scheme_of
 from tests.pipeline.test_capability_probe import store_of
@@ -76,6 +76,26 @@ def test_a_store_that_ignores_a_condition(
     assert line.endswith("Wanted: refused. Two concurrent runs could overwrite each other's files")
     assert out.endswith("Publishing is refused.\n")
     assert list(store.state.list()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"), [(StoreError("SlowDown"), "no clear answer"), (ConfigurationError("AccessDenied"), "refused")]
+)
+def test_a_copy_that_fails_is_named_with_its_cause(
+    error: Exception, outcome: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that is busy refuses no copy, and a missing permission is named."""
+    store = MemoryStore(base_url="https://example.com/").open()
+
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(type(store.state), "copy", fails)
+    monkeypatch.setattr(lookups, "open_area", lambda *_: store.state)
+    assert main(["store-check", "s3://bucket/maps"]) == 0
+    (line,) = [line for line in capfd.readouterr().out.splitlines() if line.startswith("WRONG  copy it")]
+    assert f": {outcome} (" in line
+    assert line.endswith(f"copying it within the store. {error}")
 
 
 @pytest.mark.parametrize("operation", ["list", "get"])

@@ -176,8 +176,7 @@ def _copied(area: ObjectStore, key: str, target: str) -> tuple[Outcome, str]:
     try:
         return ("done" if _copies_by_condition(area, area, key, target, Create()) else "refused"), ""
     except (StoreError, ConfigurationError, PutOutcomeError) as e:
-        log.info("%s", e)
-        return "refused", ""
+        return ("refused" if isinstance(e, ConfigurationError) else "lost"), str(e)
 
 
 def _accepted(store: Store) -> str:
