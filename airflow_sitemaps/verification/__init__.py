@@ -217,7 +217,13 @@ def _of_area(address: str, conn_id: str | None) -> VerificationSubject:
     if folder.endswith((":", ":/")) or (folder[:5] == "az://" and "." in folder and "/" not in folder[5:]):
         folder, name = address, ""
     objects = open_area(folder, conn_id)
-    if not name or objects.get(name) is None:
+    try:
+        is_file = bool(name) and objects.get(name) is not None
+    except ConfigurationError:
+        if "." in name:
+            raise
+        is_file = False  # a prefix, and a policy may allow only what is below it
+    if not is_file:
         objects = open_area(address, conn_id)
         name = _index_in(address, lambda name: objects.get(name) is not None)
     where = objects.url(name)

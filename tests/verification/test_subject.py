@@ -239,6 +239,17 @@ def test_a_container_of_an_account_is_searched_for_an_index(monkeypatch: pytest.
     assert set(opened) == {address + "/"}
 
 
+def test_a_prefix_is_read_by_who_may_read_only_what_is_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the policy of docs/security.md, S3 answers 403 for the key that the prefix itself would be."""
+    area = MemoryStore(base_url=BASE).open().public
+    area.put("sitemap.xml", b"x", mode=Create(), metadata={}, content_type="application/xml")
+    denied = Mock(get=Mock(side_effect=ConfigurationError("AccessDenied")))
+    monkeypatch.setattr(verification, "open_area", lambda url, conn_id: denied if url == "s3://acme-web" else area)
+    assert of_address("s3://acme-web/sitemaps").addresses == (area.url("sitemap.xml"),)
+    with pytest.raises(ConfigurationError, match="AccessDenied"):
+        of_address("s3://acme-web/sitemap.xml")
+
+
 def test_an_address_that_leads_nowhere_is_wrong_use(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no such folder or file"):
         of_address(str(tmp_path / "none"))
