@@ -352,8 +352,10 @@ def _served_body(fetcher: Fetcher, url: str, xml_hash: str) -> tuple[str, bytes]
     if "html" in response.headers.get("content-type", ""):
         return f"the content type is {response.headers['content-type']}", b""
     body = unpack(response.body, Findings())
-    same = blake3(body).hexdigest() == xml_hash
-    return "" if same else f"{len(response.body):,} bytes that were not published; purge the cache", body
+    if blake3(body).hexdigest() == xml_hash:
+        return "", body
+    fault = f"{len(response.body):,} bytes that were not published; purge the cache"
+    return fault, b"" if read(body).kind == "unknown" else body
 
 
 def _robots_faults(fetcher: Fetcher, urls: Sequence[str], indexes: Sequence[str]) -> list[str]:

@@ -179,6 +179,18 @@ def test_a_shard_that_has_just_changed_may_be_served_from_a_cache() -> None:
     assert len(faults(world, cache)) == 3
 
 
+@pytest.mark.parametrize("body", [b"<Error><Code>AccessDenied</Code></Error>", b'{"error": "denied"}', b"Not here"])
+def test_an_answer_that_is_no_sitemap_is_a_fault_however_new_the_shard(body: bytes) -> None:
+    """A section that changes each day has only shards that a cache may still serve as they were."""
+    world, cache = settled_world()
+    for key in range(30):
+        world.rows[key]["lastmod"] = world.clock.now()
+    world.build()
+    section = StateRepository(world.sitemap().store.open().state).published().sections["pages"]
+    cache.kept |= {BASE + file.name: Fetched(status=200, body=body) for file in section.files()}
+    assert len(faults(world, cache)) == 3
+
+
 def test_a_run_that_publishes_meanwhile_is_no_fault() -> None:
     world, cache = settled_world()
     get = cache.get
