@@ -92,28 +92,35 @@ def export(sitemap: Sitemap, area: ObjectStore) -> Export:
 
     Raises:
         ConfigurationError: Nothing was published yet.
-        StoreContentError: The area has an ``inventory.json`` that no export wrote.
+        StoreContentError: The area has an ``inventory.json`` that no export wrote, or one of another sitemap.
         StoreError: The area failed; the next export continues.
     """
     objects, manifest = _published(sitemap)
     places = _places(manifest)
     stored = area.get(RECORD)
     try:
-        before: list[str] = [] if stored is None else json.loads(stored.body)["files"]
+        record = {"files": []} if stored is None else json.loads(stored.body)
+        before: list[str] = record["files"]
+        owner = record.get("sitemap", sitemap.index_url)
         is_ours = all(key.endswith(PART_SUFFIX) for key in before)
     except (ValueError, KeyError, TypeError, AttributeError):
         is_ours = False
     if not is_ours:
         raise StoreContentError(f"{area.url(RECORD)} does not list the files of an inventory. Give a folder without it")
+    if owner != sitemap.index_url:
+        raise StoreContentError(
+            f"{area.url(RECORD)} lists the inventory of another sitemap, {owner}, whose files this export would remove. Give "
+            "another folder, or remove that file if nothing needs them"
+        )
     there = mapped(lambda key: key if area.head(key) else None, places.keys() & set(before), "sitemap-inventory")
     new = sorted(places.keys() - set(there))
-    _record(area, manifest, sorted({*before, *places}))
+    _record(area, sitemap, manifest, sorted({*before, *places}))
     for _ in mapped(lambda key: _put(area, key, _rows(objects, places[key])), new, "sitemap-inventory"):
         pass
     old = sorted(set(before) - places.keys())
     for _ in mapped(area.delete, old, "sitemap-inventory"):
         pass
-    _record(area, manifest, sorted(places))
+    _record(area, sitemap, manifest, sorted(places))
     return Export(
         generation=manifest.generation, urls=manifest.urls, files=len(places), written=len(new), removed=len(old)
     )
@@ -156,6 +163,7 @@ def _put(area: ObjectStore, key: str, rows: pa.Table) -> None:
     put_verified(area, key, encode(rows, ""), mode=Overwrite(), write_id=key, content_type=PARQUET)
 
 
-def _record(area: ObjectStore, manifest: Manifest, files: list[str]) -> None:
-    body = json.dumps({"generation": manifest.generation, "files": files}, indent=1).encode()
+def _record(area: ObjectStore, sitemap: Sitemap, manifest: Manifest, files: list[str]) -> None:
+    record = {"sitemap": sitemap.index_url, "generation": manifest.generation, "files": files}
+    body = json.dumps(record, indent=1).encode()
     put_verified(area, RECORD, body, mode=Overwrite(), write_id=manifest.write_id, content_type="application/json")

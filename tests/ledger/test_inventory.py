@@ -115,6 +115,17 @@ def test_the_record_of_another_program_is_left_alone(world, tmp_path, record):
     assert (tmp_path / "stock.csv").exists()
 
 
+def test_the_inventory_of_another_sitemap_is_left_alone(world, tmp_path):
+    area, other = open_area(str(tmp_path), None), World([row(key) for key in range(3)])
+    other.config = MemoryStore(base_url=BASE, index_name="shops.xml", now=other.clock.now)
+    other.build()
+    export(world.sitemap(), area)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(StoreContentError, match=f"of another sitemap, {BASE}sitemap.xml, whose files .* Give another"):
+        export(other.sitemap(), area)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
 def test_a_section_without_a_ledger_gives_its_urls_of_unknown_age():
     world = World([row(key, lastmod="2026-01-02") for key in range(12)])
     world.build()
