@@ -51,7 +51,7 @@ AZURE_ENDPOINT: Final = re.compile(
     re.IGNORECASE,
 )
 PAUSE_S: Final = 5.0  # between two checks of an invalidation
-ENDED: Final = frozenset({"completed", "done", "failed"})
+ENDED: Final = frozenset({"completed", "done"})
 
 log = logging.getLogger(__name__)
 
@@ -248,10 +248,14 @@ class GoogleCDNPurge:
         def state_of(answer: Fetched) -> tuple[str, str]:
             try:
                 operation = json.loads(answer.body)
-                return str(operation.get("name")), "failed" if operation.get("error") else str(operation.get("status"))
+                name, state, error = (operation.get(key) for key in ("name", "status", "error"))
             except (ValueError, AttributeError):
                 said = excerpt(answer.body, token)
                 raise StoreError(f"Google Cloud CDN: the response is no operation: {said}. Run again") from None
+            if error:
+                said = excerpt(json.dumps(error).encode(), token)
+                raise StoreError(f"Google Cloud CDN, URL map {self.url_map}: an invalidation failed: {said}. Run again")
+            return str(name), str(state)
 
         running: list[tuple[str, str]] = []
         for host in sorted({urlsplit(address).netloc for address in addresses}):
@@ -340,7 +344,9 @@ def _azure_state(answer: Fetched) -> str:
         named = str(json.loads(answer.body)["status"]).casefold()
     except (ValueError, KeyError, TypeError):
         return "running" if answer.status == 202 else "completed"
-    return {"succeeded": "completed", "canceled": "failed"}.get(named, named)
+    if named in ("failed", "canceled"):
+        raise StoreError(f"Azure Front Door: a purge failed: {excerpt(answer.body)}. Run again")
+    return "completed" if named == "succeeded" else named
 
 
 @contextmanager
@@ -368,8 +374,6 @@ def _wait(where: str, state: str, look: Callable[[], str], wait_s: float, sleep:
             state = look()  # one that began earlier may be complete
             if state.casefold() not in ENDED:
                 sleep(PAUSE_S)
-    if state.casefold() == "failed":
-        raise StoreError(f"{where}: an invalidation failed. Run again")
 
 
 def _paths(addresses: Sequence[str], most: int) -> list[str]:
