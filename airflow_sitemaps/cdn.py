@@ -313,7 +313,7 @@ class AzureFrontDoorPurge:
         """Remove addresses from the caches of all locations."""
         with _token_errors("Azure Front Door", self.azure_conn_id, "airflow-sitemaps[azure]"):
             token = self._token()
-        service = Service(sender=self.client, secret=token)
+        service = Service(sender=self.client, secret=token, busy=_azure_busy, sleep=self.sleep)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         domains = sorted({urlsplit(address).hostname or "" for address in addresses})
         paths = _paths(addresses, AZURE_PATHS)
@@ -336,6 +336,10 @@ class AzureFrontDoorPurge:
         from airflow.providers.microsoft.azure.hooks.base_azure import AzureBaseHook  # noqa: PLC0415
 
         return str(AzureBaseHook(conn_id=self.azure_conn_id).get_token(f"https://{AZURE}/.default").token)
+
+
+def _azure_busy(answer: Fetched) -> str:
+    return "another change of the endpoint is in progress" if answer.status == 409 else ""
 
 
 def _azure_state(answer: Fetched) -> str:

@@ -380,6 +380,13 @@ def test_azure_says_in_the_body_of_an_operation_how_it_ended(ended: str, raises:
     assert [url for _, url, _, _ in sender.requests[1:]] == [place["azure-asyncoperation"]] * 2
 
 
+def test_azure_requests_a_pause_by_status_409() -> None:
+    busy = reply(409, b'{"error": {"code": "Conflict", "message": "the endpoint is being updated"}}')
+    sender = FakeSender([busy, reply(200, b"")])
+    LocalAzureFrontDoorPurge(endpoint_id=ENDPOINT, client=sender, sleep=lambda _: None)(ADDRESSES[:1])
+    assert len(sender.requests) == 2
+
+
 def test_google_requests_a_pause_by_status_403() -> None:
     busy = reply(403, b'{"error": {"code": 403, "errors": [{"reason": "rateLimitExceeded"}]}}')
     sender = FakeSender([busy, reply(200, b'{"name": "op", "status": "DONE"}')])
