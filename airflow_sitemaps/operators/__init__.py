@@ -47,6 +47,11 @@ MAX_TEXT: Final = 500
 MAX_REASONS: Final = 20
 
 
+def prefix_of(task_id: str) -> str:
+    """Return the ID of the task group in a task's ID; empty for a task without one."""
+    return task_id.rpartition(".")[0]
+
+
 def plan_facts(
     plan: Plan, key: str | None, lines: Sequence[str], tasks: Sequence[Sequence[Batch]] = ()
 ) -> dict[str, Any]:

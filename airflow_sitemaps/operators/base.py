@@ -18,7 +18,7 @@ from airflow_sitemaps.airflow_compat import (
     AirflowTaskTimeout,
     OperatorPartial,
 )
-from airflow_sitemaps.operators import FAILED, MAX_TEXT, PART_OF, REFUSED, failure_facts, refusal_facts
+from airflow_sitemaps.operators import FAILED, MAX_TEXT, PART_OF, REFUSED, failure_facts, prefix_of, refusal_facts
 from airflow_sitemaps.sitemap import Sitemap
 
 if TYPE_CHECKING:
@@ -185,7 +185,8 @@ class SitemapOperator(BaseOperator):
             settings=assets.section_settings(with_published_members(self.sitemap)),
             dag_id=ti.dag_id,
             run_id=ti.run_id,
-            group_id=ti.task_id.rpartition(".")[0],  # as the pages see it; a group may have no prefix
+            # as the pages see it; a group may have no prefix
+            group_id=chain_of(self.get_dag(), getattr(self, "planner_id", "")) or prefix_of(ti.task_id),
             task_id=ti.task_id,
         )
         return reference(report)
@@ -221,6 +222,15 @@ class SitemapOperator(BaseOperator):
         )  # a task that fails emits nothing, whatever it is marked
         made_by = {"dag": ti.dag_id, "run": ti.run_id, "task": ti.task_id, "place": ti.map_index}
         record_announced(state.objects, who, reached, since=since, **made_by)
+
+
+def chain_of(dag: Any, planner_id: str) -> str:
+    """Return the publishing task of a plan's sitemap if several plans of the DAG have one prefix; empty otherwise."""
+    tasks = getattr(dag, "tasks", ())
+    prefixes = [prefix_of(task.task_id) for task in tasks if task.task_type == "SitemapPlanOperator"]
+    if not planner_id or prefixes.count(prefix_of(planner_id)) < 2:
+        return ""
+    return next((task.task_id for task in tasks if getattr(task, "planner_id", "") == planner_id), "")
 
 
 def reference(report: Report) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from airflow_sitemaps import operators, setting_checks
 from airflow_sitemaps.airflow_compat import AirflowFailException, api_base_url, configuration
 from airflow_sitemaps.errors import GuardError, PartlyPublishedError, RequestError
-from airflow_sitemaps.operators import FAILED, MAX_NAMES, PLAN_FACTS, REFUSED, SECTIONS, is_on
-from airflow_sitemaps.operators.base import SitemapOperator, log_lines, own_xcom, permanent_failures
+from airflow_sitemaps.operators import FAILED, MAX_NAMES, PLAN_FACTS, REFUSED, SECTIONS, is_on, prefix_of
+from airflow_sitemaps.operators.base import SitemapOperator, chain_of, log_lines, own_xcom, permanent_failures
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.guards import Permit, refusal_text
 
@@ -366,10 +366,11 @@ class Names:
 
 
 def _groups(operator: SitemapOperator, tasks: Sequence[SitemapOperator]) -> list[str]:
-    """Return the ID of a sitemap's task group, and the prefix of its tasks' IDs, by which the pages know it, if only it has it."""
-    group, prefix = operator.task_group, operator.task_id.rpartition(".")[0]
-    is_alone = [task.task_id.rpartition(".")[0] for task in tasks].count(prefix) == 1
-    return [(group.group_id if group is not None else None) or "", *([prefix] if is_alone else [])]
+    """Return the ID of a sitemap's task group, and what the pages know it by: the prefix of its tasks' IDs, if only it has it."""
+    group, prefix = operator.task_group, prefix_of(operator.task_id)
+    is_alone = [prefix_of(task.task_id) for task in tasks].count(prefix) == 1
+    known_as = prefix if is_alone else chain_of(operator.get_dag(), operator.task_id)
+    return [(group.group_id if group is not None else None) or "", *([known_as] if is_alone or known_as else [])]
 
 
 def _sections(operator: SitemapOperator) -> frozenset[str]:

@@ -28,6 +28,7 @@ from airflow_sitemaps.airflow_compat import (
     TaskInletAssetReference,
     TaskOutletAssetReference,
 )
+from airflow_sitemaps.operators import prefix_of
 from airflow_sitemaps.plugin.readings import BoundedCache, Moment, StrictModel
 
 KINDS: Final[Mapping[str, str]] = {
@@ -88,13 +89,17 @@ class AssetName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskProfile:
-    """A sitemap task of a DAG. ``generation`` is the text of a rollback's argument, usually a template."""
+    """A sitemap task of a DAG. ``generation`` is the text of a rollback's argument, usually a template.
+
+    ``next`` are the tasks directly after it.
+    """
 
     task_id: str
     kind: str
     outlets: tuple[str, ...] = ()
     inlets: tuple[str, ...] = ()
     generation: str = ""
+    next: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +117,17 @@ class DagProfile:
     def of_kind(self, kind: str) -> list[TaskProfile]:
         """Return the DAG's tasks of one kind."""
         return [task for task in self.tasks if task.kind == kind]
+
+    def chains(self) -> dict[str, str]:
+        """Return the publishing task of each task that plans, writes or publishes, where several plans have one prefix."""
+        plans, chains = self.of_kind("plan"), dict[str, str]()
+        prefixes = [prefix_of(plan.task_id) for plan in plans]
+        for plan in plans:
+            own = [task for task in self.tasks if task.task_id in plan.next and task.kind in ("write", "publish")]
+            publish = [task.task_id for task in own if task.kind == "publish"]
+            if publish and prefixes.count(prefix_of(plan.task_id)) > 1:
+                chains |= dict.fromkeys((plan.task_id, *(task.task_id for task in own)), publish[0])
+        return chains
 
 
 PROFILES: Final = BoundedCache[tuple[str, str], DagProfile](5_000)
@@ -174,6 +190,7 @@ def _task(task: Mapping[str, Any]) -> TaskProfile | None:
         outlets=_uris(task.get("outlets")),
         inlets=_uris(task.get("inlets")),
         generation=str(task.get("generation", "")),
+        next=tuple(map(str, task.get("downstream_task_ids") or ())),
     )
 
 
@@ -337,7 +354,7 @@ def _tasks_of(
     # Without a serialized form of the DAG, a task that has the asset as an outlet counts as publishing.
     kinds = {key: kind_of.get(key, "" if key[0] in profiles else "publish") for key in outlets if key[0] in dags}
     publish = sorted(key for key, kind in kinds.items() if kind == "publish")
-    groups = {(dag_id, task_id.rpartition(".")[0]) for dag_id, task_id in publish}
+    groups = {(dag_id, prefix_of(task_id)) for dag_id, task_id in publish}
     following = [
         (profile.dag_id, task)
         for profile in profiles.values()
@@ -358,7 +375,7 @@ def _concerns(dag_id: str, task: TaskProfile, asset: AssetName, groups: Collecti
     """Return whether a task without outlets concerns this sitemap: by its inlets, or else by its task group."""
     if task.inlets:
         return asset.uri in task.inlets
-    group = task.task_id.rpartition(".")[0]
+    group = prefix_of(task.task_id)
     beside = not group and any(dag_id == publisher for publisher, _ in groups)
     return (dag_id, group) in groups or beside
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import product
 from typing import Any, Final
@@ -12,8 +13,8 @@ from sqlalchemy import case, func, select, union_all
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.airflow_compat import DagRun, TaskInstance, XComModel, is_last_attempt
-from airflow_sitemaps.operators import is_dry_run
-from airflow_sitemaps.plugin.dag_profiles import KINDS, TaskKey, newest_of
+from airflow_sitemaps.operators import is_dry_run, prefix_of
+from airflow_sitemaps.plugin.dag_profiles import KINDS, TaskKey, dag_profiles, newest_of
 
 FAILED: Final = frozenset({"failed", "upstream_failed"})
 ENDED: Final = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
@@ -98,7 +99,8 @@ class TaskState:
     """One sitemap task of a run, or one part of a mapped task, such as a batch.
 
     ``map_index`` is the part, from 0; -1 for a task that is not mapped. ``state`` is ``scheduled`` until Airflow sets
-    one. ``start`` and ``end`` are those of the last attempt.
+    one. ``start`` and ``end`` are those of the last attempt. ``chain`` is the publishing task of its sitemap, if tasks of
+    several sitemaps have one prefix.
     """
 
     dag_id: str
@@ -111,6 +113,7 @@ class TaskState:
     tries: int
     start: datetime | None
     end: datetime | None
+    chain: str = ""
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -119,8 +122,8 @@ class TaskState:
 
     @property
     def group_id(self) -> str:
-        """ID of the task group; empty for a task outside a group."""
-        return self.task_id.rpartition(".")[0]
+        """What the tasks of one sitemap have in common: the ID of their group, or their ``chain``; empty without either."""
+        return self.chain or prefix_of(self.task_id)
 
     @property
     def has_ended(self) -> bool:
@@ -234,6 +237,17 @@ def _task(row: Any) -> TaskState:
     fields = dict(zip(_TASK_COLUMNS, row, strict=True))
     fields |= {"kind": KINDS[str(fields["kind"])], "state": _value(fields["state"]) or "scheduled"}
     return TaskState(**fields | {"label": fields["label"] or "", "tries": fields["tries"] or 0})
+
+
+def in_chains(session: Session, tasks: Sequence[TaskState]) -> list[TaskState]:
+    """Return all sitemap tasks of runs with their chains."""
+    places = [(task.dag_id, task.run_id, task.group_id) for task in tasks if task.kind == "publish"]
+    shared = {place[0] for place, number in Counter(places).items() if number > 1}
+    chains = {dag_id: profile.chains() for dag_id, profile in dag_profiles(session, shared).items()}
+    return [
+        replace(task, chain=chain) if (chain := chains.get(task.dag_id, {}).get(task.task_id)) else task
+        for task in tasks
+    ]
 
 
 def newest_ended(session: Session, keys: Collection[TaskKey]) -> list[TaskState]:

@@ -227,7 +227,7 @@ def run_progress(
     run = dag_runs.runs_by_id(session, [(dag_id, run_id)]).get((dag_id, run_id))
     if run is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"The DAG {dag_id} has no run {run_id}")
-    tasks = dag_runs.sitemap_tasks(session, [(dag_id, run_id)])
+    tasks = dag_runs.in_chains(session, dag_runs.sitemap_tasks(session, [(dag_id, run_id)]))
     pushed = dag_runs.pushed_by(session, tasks, runs.KEYS)
     pushed |= dag_runs.pushed_by(session, [task for task in tasks if task.kind == "plan"], [dag_runs.RETURNED])
     return runs.progress(run, tasks, pushed, moment, events.events_of_run(session, dag_id, run_id))

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.models.asset import AssetModel
 from airflow.models.dagrun import DagRun
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG, Param, XComArg
 from airflow.utils.session import create_session
 from sqlalchemy import delete, select
 
-from airflow_sitemaps.operators.publish import SitemapRollbackOperator
+from airflow_sitemaps.operators.plan import PLAN_KEY, SitemapPlanOperator
+from airflow_sitemaps.operators.publish import SitemapPublishOperator, SitemapRollbackOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.plugin.dag_profiles import DagProfile, TaskProfile
 from airflow_sitemaps.plugin.pages.actions import (
@@ -23,7 +24,7 @@ from airflow_sitemaps.plugin.pages.actions import (
 )
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
-from airflow_sitemaps.task_group import SitemapTaskGroup
+from airflow_sitemaps.task_group import SitemapTaskGroup, define_params
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import sync
 from tests.support.plugin_factories import NOW, add_event, extra, report
@@ -229,6 +230,23 @@ def test_the_group_of_a_sitemap_is_known_to_its_page(session: Session, admin: Cl
     answer = admin.post("api/actions", wish)
     assert answer.status_code == 201, answer.text
     assert conf_of_run("grouped", answer.json()["run_id"])[0]["allow"] == ["shrink:fr/pages"]
+
+
+def test_an_action_on_a_sitemap_of_single_operators_names_its_publishing_task(
+    session: Session, admin: Client, tmp_path: Path
+) -> None:
+    source = MemorySourceConfig([{"id": 1, "loc": "https://single.example/1"}])
+    with DAG("single", schedule=None, max_active_runs=1) as dag:
+        for name in ("de", "fr"):
+            store = LocalStore(tmp_path / name, base_url=f"https://single.example/{name}/")
+            sitemap = Sitemap(store, [Section("pages", source)])
+            plan = SitemapPlanOperator(task_id=f"plan_{name}", sitemap=sitemap)
+            SitemapPublishOperator(task_id=f"publish_{name}", sitemap=sitemap, plan=XComArg(plan, PLAN_KEY))
+        define_params(dag, sitemap)
+    sync(dag)
+    answer = admin.post("api/actions", {"asset": str(sitemap.asset.uri), "action": "full"})
+    assert answer.status_code == 201, answer.text
+    assert conf_of_run("single", answer.json()["run_id"])[0]["sections"] == ["publish_fr/"]
 
 
 def test_the_page_offers_what_can_be_done(admin: Client, viewer: Client, acting: str) -> None:

@@ -16,23 +16,25 @@ from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
+from airflow.sdk import DAG, XComArg
 from airflow.utils.session import create_session
 from sqlalchemy import delete, select, update
 
-from airflow_sitemaps import LocalStore, Section
+from airflow_sitemaps import LocalStore, Section, SitemapPlanOperator, SitemapPublishOperator, SitemapWriteOperator
+from airflow_sitemaps.operators.plan import PLAN_KEY
 from airflow_sitemaps.pipeline import rollback
-from airflow_sitemaps.plugin.pages import overview
+from airflow_sitemaps.plugin import dag_runs, events
+from airflow_sitemaps.plugin.pages import overview, runs
 from airflow_sitemaps.plugin.pages.sitemap_pages import SitemapLine, line_of, page_of
 from airflow_sitemaps.plugin.readings import BoundedCache
 from airflow_sitemaps.plugin.state_reader import StateReader, StoreStates, open_state
+from airflow_sitemaps.task_group import define_params
 from tests.semantics.shop import URL, Shop, dag_of
 from tests.semantics.steps import Steps
 from tests.support.airflow_db import database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from airflow.sdk import DAG
 
     from airflow_sitemaps.sitemap import Sitemap
 
@@ -360,3 +362,58 @@ def test_v11_a_wrong_query_of_one_section_is_that_sections_failure(shop: Shop, d
     assert steps.states["sitemap.plan"] == "success"
     assert "https://shop.example/products-40" in shop.urls()
     assert states(page) == {"products": ("not_verified", "published"), "pages": ("failing", "failed")}
+
+
+def test_sitemaps_of_single_operators_are_told_apart(shop: Shop) -> None:
+    def chain(name: str, table: str, **settings: Any) -> Sitemap:
+        sitemap = replace(
+            shop.sitemap(Section("things", shop.source(table, **settings))),
+            store=LocalStore(shop.folder / name, base_url=URL),
+            shards=replace(shop.sitemap().shards, max_urls=100),
+        )
+        plan = SitemapPlanOperator(task_id=f"{name}_plan", sitemap=sitemap)
+        write = SitemapWriteOperator.partial(task_id=f"{name}_write", sitemap=sitemap).expand(batch=plan.output)
+        SitemapPublishOperator(
+            task_id=f"{name}_publish", sitemap=sitemap, plan=XComArg(plan, PLAN_KEY), receipts=write.output
+        )
+        return sitemap
+
+    def both(**settings: Any) -> tuple[DAG, Sitemap, Sitemap]:
+        with DAG("singles", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
+            first, second = chain("a", "pages", **settings), chain("b", "products")
+        define_params(dag, first)
+        return dag, first, second
+
+    dag, first, second = both()
+    assert Steps.start(dag, "first").step().state == "success"
+    shop.sql("DELETE FROM products WHERE id > 3")
+    wrong, _, _ = both(lastmod="missing")
+
+    Steps.start(wrong, "second").step()
+
+    (refused,) = [each for each in look(second)["problem_list"] if each["severity"] == "error"]
+    assert refused["permits"] == ["shrink:things=0.84"]
+    (failed,) = [each for each in look(first)["problem_list"] if each["severity"] == "error"]
+    assert "missing" in failed["detail"]
+    assert [each["task_id"] for each in failed["failed_tasks"]] == ["a_plan"]
+    conf = {"sections": ["b_publish/"], "allow": ["shrink:b_publish/things=0.9"]}
+    own = [wrong.get_task(f"{name}_plan").request(conf) for name in "ab"]  # type: ignore[attr-defined]
+    assert own[0] is None
+    assert own[1].allow == ("shrink:things=0.9",)
+    Steps.start(dag, "third", conf={"allow": conf["allow"]}).step()
+    with create_session() as session:
+        run_id = ("singles", "third")
+        tasks = dag_runs.in_chains(session, dag_runs.sitemap_tasks(session, [run_id]))
+        emitted = events.events_of_run(session, *run_id)
+        page = runs.progress(
+            dag_runs.runs_by_id(session, [run_id])[run_id],
+            tasks,
+            dag_runs.pushed_by(session, tasks, runs.KEYS),
+            datetime.now(timezone.utc),
+            emitted,
+        )
+    assert [(group.group_id, len(group.steps) + len(group.batches)) for group in page.groups] == [
+        ("a_publish", 3),
+        ("b_publish", 3),
+    ]
+    assert {report.group_id: report.report.urls for report in page.reports} == {"a_publish": 9, "b_publish": 4}

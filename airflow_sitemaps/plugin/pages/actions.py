@@ -11,6 +11,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.airflow_compat import DagNotFound, DagRunAlreadyExists, ParamValidationError, trigger_run
+from airflow_sitemaps.operators import prefix_of
 from airflow_sitemaps.plugin.dag_profiles import DagProfile, dag_profiles, dags_by_id
 from airflow_sitemaps.plugin.pages.outcomes import of_group
 from airflow_sitemaps.plugin.pages.overview import Overview
@@ -172,8 +173,8 @@ def actions_of(session: Session, overview: Overview) -> list[AvailableAction]:
     actions = available_actions(profiles.get(publisher), [_own_tasks(p, overview) for p in others], paused)
     if publisher not in profiles or len(profiles[publisher].of_kind("plan")) < 2:
         return actions
-    groups = (task_id.rpartition(".")[0] for dag_id, task_id in overview.tasks.publish if dag_id == publisher)
-    changes = {"group": next(groups, None)}
+    ids, chains = (task for dag, task in overview.tasks.publish if dag == publisher), profiles[publisher].chains()
+    changes = {"group": next((chains.get(task_id, prefix_of(task_id)) for task_id in ids), None)}
     return [each.model_copy(update=changes) if each.dag_id == publisher else each for each in actions]
 
 

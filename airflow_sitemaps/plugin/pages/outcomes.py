@@ -135,12 +135,14 @@ def recent(
     broken = sorted({t.key[:2] for t in publish if t.state in dag_runs.FAILED or states[t.key[:2]] == "failed"})
     batches = dag_runs.sitemap_tasks(session, broken, states=["failed"]) if broken else []
     tasks: dict[RunKey, list[TaskState]] = {}
-    for task in {task.key: task for task in (*whole, *batches)}.values():
+    every = dag_runs.in_chains(session, list({task.key: task for task in (*whole, *batches)}.values()))
+    for task in every:
         tasks.setdefault(task.key[:2], []).append(task)
     publishing = [
         task
-        for task in publish
-        if task.has_ended
+        for task in every
+        if task.kind == "publish"
+        and task.has_ended
         and not (task.state == "success" and _is_of(task, emitted.get((task.dag_id, task.run_id, task.group_id))))
     ]
     pushed = dag_runs.pushed_by(session, publishing, (FAILED, QUESTIONS, REFUSED, UNCHANGED, RETURNED))
