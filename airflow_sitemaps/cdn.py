@@ -76,8 +76,7 @@ class CloudflarePurge:
 
     def __post_init__(self) -> None:
         setting_checks.instance("CloudflarePurge", "conn_id", self.conn_id, str)
-        if not isinstance(self.zone_id, str) or not ZONE.fullmatch(self.zone_id):
-            raise ConfigurationError(f"CloudflarePurge(zone_id={self.zone_id!r}): give 32 hexadecimal digits")
+        setting_checks.text("CloudflarePurge", "zone_id", self.zone_id, ZONE, "32 hexadecimal digits")
 
     def __call__(self, addresses: Sequence[str]) -> None:
         """Remove addresses from the cache."""
@@ -306,8 +305,8 @@ class AzureFrontDoorPurge:
     def __post_init__(self) -> None:
         setting_checks.number("AzureFrontDoorPurge", "wait_s", self.wait_s, 0)
         setting_checks.instance("AzureFrontDoorPurge", "azure_conn_id", self.azure_conn_id, str)
-        if not isinstance(self.endpoint_id, str) or not AZURE_ENDPOINT.fullmatch(self.endpoint_id):
-            raise ConfigurationError(f"{self!r}: give the endpoint's resource ID, '/subscriptions/…/afdEndpoints/…'")
+        valid = "the endpoint's resource ID, '/subscriptions/…/afdEndpoints/…'"
+        setting_checks.text("AzureFrontDoorPurge", "endpoint_id", self.endpoint_id, AZURE_ENDPOINT, valid)
 
     def __call__(self, addresses: Sequence[str]) -> None:
         """Remove addresses from the caches of all locations."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 from importlib.metadata import EntryPoint
+from re import Pattern
 from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
@@ -67,6 +68,12 @@ def texts(where: str, name: str, value: object) -> None:
     if isinstance(value, (str, bytes)):
         _refuse(where, name, value, f"a list of texts, like [{value!r}]")
     instances(where, name, value, str, "texts")
+
+
+def text(where: str, name: str, value: object, pattern: Pattern[str], valid: str) -> None:
+    """Refuse a value that is not a text of this pattern, which the message calls ``valid``."""
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        _refuse(where, name, value, valid)
 
 
 def flag(where: str, name: str, value: object) -> None:

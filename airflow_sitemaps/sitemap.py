@@ -132,10 +132,9 @@ class Section:
             raise ConfigurationError(
                 f"{where}: source= is a {type(self.source).__name__}; give a source, like SqlSource(…) or ListSource([…])"
             )
-        if not isinstance(self.path, str) or (self.path and not PATH.fullmatch(self.path)):
-            raise ConfigurationError(
-                f"{where}: path={self.path!r}; give a relative folder that ends in '/', like 'de/'"
-            )
+        if self.path != "":
+            valid = "a relative folder that ends in '/', like 'de/'"
+            setting_checks.text(where, "path", self.path, PATH, valid)
         if self.base_url is not None:
             folder = layout.checked_base_url(self.base_url, where=where)
             scope_of(folder, (), f"{where}: ")

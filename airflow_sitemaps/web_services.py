@@ -227,8 +227,7 @@ class Website:
     def __post_init__(self) -> None:
         for name in ("allow_http", "allow_private"):
             setting_checks.flag("Website", name, getattr(self, name))
-        if not isinstance(self.user_agent, str) or not HEADER_VALUE.fullmatch(self.user_agent):
-            raise ConfigurationError(f"Website: user_agent={self.user_agent!r}; give one line of Latin-1 characters")
+        setting_checks.text("Website", "user_agent", self.user_agent, HEADER_VALUE, "one line of Latin-1 characters")
         if self.conn_id is not None:
             setting_checks.instance("Website", "conn_id", self.conn_id, str)
 

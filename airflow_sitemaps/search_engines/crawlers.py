@@ -30,6 +30,7 @@ _NO_ANSWER: Final = (2, socket.EAI_AGAIN)
 """Error numbers of look-ups that got no answer: TRY_AGAIN of names, EAI_AGAIN of addresses."""
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
+_AGENT: Final = re.compile(r"[^%_\\]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +58,9 @@ class Crawler:
 
     def __post_init__(self) -> None:
         where = f"Crawler({self.name!r})"
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise ConfigurationError(f"{where}: give a name of letters a-z, digits and '-', of at most 32 characters")
-        if not isinstance(self.agent, str) or not re.fullmatch(r"[^%_\\]+", self.agent):
-            raise ConfigurationError(
-                f"{where}: agent={self.agent!r}; give a part of its User-Agent without '%' and '_'"
-            )
+        valid = "a name of letters a-z, digits and '-', of at most 32 characters"
+        setting_checks.text(where, "name", self.name, _NAME, valid)
+        setting_checks.text(where, "agent", self.agent, _AGENT, "a part of its User-Agent without '%' and '_'")
         setting_checks.texts(where, "ranges", self.ranges)
         setting_checks.texts(where, "domains", self.domains)
         if wrong := [each for each in self.domains if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", each)]:

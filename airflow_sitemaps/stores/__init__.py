@@ -109,18 +109,12 @@ class StoreSettings:
                     "Take the value from the environment (see docs/environments.md)"
                 )
         self.base_url = checked_base_url(self.base_url, where=where)
-        if not isinstance(self.index_name, str) or not INDEX_NAME.fullmatch(self.index_name):
-            raise ConfigurationError(
-                f"{where}: index_name={self.index_name!r} must be a plain file name ending in '.xml' or '.xml.gz', "
-                "like 'sitemap.xml'"
-            )
+        valid = "a plain file name that ends in '.xml' or '.xml.gz', like 'sitemap.xml'"
+        setting_checks.text(where, "index_name", self.index_name, INDEX_NAME, valid)
         setting_checks.flag(where, "single_writer", self.single_writer)
         for name in ("cache_control", "shard_cache_control"):
-            header = getattr(self, name)
-            if not isinstance(header, str) or not METADATA_VALUE.fullmatch(header):
-                raise ConfigurationError(
-                    f"{where}: {name}={header!r} cannot be sent as an HTTP header; give one line of printable ASCII"
-                )
+            valid = "one line of printable ASCII, which can be sent as an HTTP header"
+            setting_checks.text(where, name, getattr(self, name), METADATA_VALUE, valid)
         if self.purge is not None and (isinstance(self.purge, type) or not callable(self.purge)):
             raise ConfigurationError(f"{where}: purge={self.purge!r}; give a function that takes a list of addresses")
         if self.purge is None and not ports.is_revalidated(self.shard_cache_control):

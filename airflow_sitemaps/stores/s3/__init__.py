@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 from urllib.parse import quote
 
-from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.ports import ObjectStore, Store
 from airflow_sitemaps.stores.bucket import BucketAddress, BucketStore
 
@@ -43,10 +43,8 @@ class S3Store(BucketStore):
         super().__post_init__()
         self._check_text("sse_kms_key_id")
         owner = self.expected_bucket_owner
-        if owner is not None and not (isinstance(owner, str) and ACCOUNT.fullmatch(owner)):
-            raise ConfigurationError(
-                f"{self._named()}: expected_bucket_owner={self.expected_bucket_owner!r} must be 12 digits"
-            )
+        if owner is not None:
+            setting_checks.text(self._named(), "expected_bucket_owner", owner, ACCOUNT, "12 digits")
 
     def open(self) -> Store:
         """Connect, with one client for each process and connection.
