@@ -273,6 +273,25 @@ def test_a_query_may_end_in_a_semicolon(name: str, query: str) -> None:
         assert source.changes((), None).ranges is None
 
 
+@pytest.mark.parametrize("is_view", [True, False])
+def test_columns_that_depend_on_a_primary_key_need_no_group_by_in_mariadb(is_view: bool) -> None:
+    """MariaDB allows them, but with ONLY_FULL_GROUP_BY it refuses them, also in a view, where MySQL does not."""
+    base = live("mariadb")
+    query = "SELECT p.id, p.slug, COUNT(*) AS reviews FROM pages p JOIN reviews r ON r.page = p.id GROUP BY p.id"
+    base.run(
+        "DROP VIEW IF EXISTS reviewed",
+        "CREATE OR REPLACE TABLE pages (id BIGINT PRIMARY KEY, slug VARCHAR(20))",
+        "CREATE OR REPLACE TABLE reviews (page BIGINT)",
+        "INSERT INTO pages VALUES (1, 'a'), (2, 'b'), (3, 'c')",
+        "INSERT INTO reviews VALUES (1), (1), (2)",
+        f"CREATE VIEW reviewed AS {query}",
+    )
+    place = {"table": "reviewed"} if is_view else {"query": query}
+    with session(base, key="id", loc="slug", **place) as source:
+        assert source.survey([KeyRange(None, None)]).digests[0].rows == 2
+        assert [loc for batch in source.read([KeyRange(None, None)]) for loc in batch["loc"].to_pylist()] == ["a", "b"]
+
+
 @pytest.mark.parametrize("query", ["SET x = 1; SELECT * FROM cases", "SELECT ';'; SELECT 'it\\'s; ' FROM cases;"])
 @pytest.mark.parametrize("name", ["sqlite", "postgresql", "duckdb", "mariadb"])
 def test_a_query_of_several_statements_is_refused(name: str, query: str) -> None:

@@ -50,8 +50,8 @@ class MySQL(Dialect):
     session_sql: ClassVar[tuple[str, ...]] = (
         "SET SESSION time_zone = '+00:00'",
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-        # Modes such as ANSI_QUOTES change the meaning of the statements, and zero dates must be readable.
-        "SET SESSION sql_mode = 'ONLY_FULL_GROUP_BY'",
+        # A mode changes what statements mean, refuses zero dates, or refuses views that MariaDB makes (ONLY_FULL_GROUP_BY).
+        "SET SESSION sql_mode = ''",
         "SET NAMES utf8mb4",
         # By default, MySQL silently cuts the members of a group off after 1,024 bytes.
         "SET SESSION group_concat_max_len = 16777216",
