@@ -302,7 +302,7 @@ def _decoded(response: Fetched) -> bytes | None:
     """Return a body without its compression; None if that is damaged, is double, or was not requested."""
     encoding, body = response.headers.get("content-encoding", "").strip().lower(), response.body
     with suppress(InvalidSitemapError):
-        if encoding in ("gzip", "x-gzip"):
+        if body and encoding in ("gzip", "x-gzip"):
             body = gzip.decompress(body, max_byte_size=MAX_PAGE_BYTE_SIZE)
         return None if _FOREIGN_ENCODING.search(encoding) or body.startswith(b"\x1f\x8b") else body
     return None

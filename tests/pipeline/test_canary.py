@@ -297,6 +297,9 @@ def test_pages_that_cannot_be_decoded_are_not_judged() -> None:
         report = world_of(Shop(bad={str(key): page for key in range(300)}), range(300)).build()
         assert (report.canaries["pages"].verdict, report.canaries["pages"].requested) == ("undecided", 0)
         assert "its content cannot be decoded" in report.canaries["pages"].reason
+    empty = Fetched(status=200, body=b"", headers={"content-encoding": "gzip"})  # as browsers take it
+    report = world_of(Shop(bad={str(key): empty for key in range(300)}), range(300)).build()
+    assert report.canaries["pages"].verdict == "passed"
 
 
 def test_pages_that_robots_txt_disallows_are_faulty_and_not_requested() -> None:
