@@ -317,7 +317,7 @@ def served_faults(
     """Return what differs of three random shards as served, and which of their URLs robots.txt disallows, with the line.
 
     A shard that changed within ``settled`` may still be served as it was before. The robots.txt of the indexes' host must
-    name every index if it names sitemaps.
+    name every index if it names sitemaps. One of status 5xx disallows everything.
     """
 
     def shards(of: Manifest) -> dict[str, PublicFile]:
@@ -362,9 +362,13 @@ def _robots_faults(fetcher: Fetcher, urls: Sequence[str], indexes: Sequence[str]
     faults, listed = list[str](), [*indexes, *urls]
     for where in dict.fromkeys(urljoin(url, "/robots.txt") for url in listed):
         try:
-            text = robots_text(fetcher.get(where))
+            response = fetcher.get(where)
         except FetchError:
             continue
+        if response.status >= 500:  # a crawler must assume that it disallows everything (RFC 9309, 2.3.1.4)
+            faults.append(f"{where}: the status is {response.status}, so crawlers read nothing of its host")
+            continue
+        text = robots_text(response)
         named = robots.read(text).sitemaps
         here = [url for url in listed if urljoin(url, "/robots.txt") == where]
         unnamed = (url for url in indexes if named and url in here and url not in named)

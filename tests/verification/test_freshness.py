@@ -245,6 +245,13 @@ def test_a_robots_txt_that_allows_all_that_is_listed_has_no_fault() -> None:
     assert faults(world, cache, b"User-agent: *\nDisallow: /\nAllow: /p/\nAllow: /*.xml\n") == []
 
 
+def test_a_robots_txt_that_the_server_cannot_give_disallows_everything() -> None:
+    world, cache = settled_world()
+    (only,) = faults(world, cache, Fetched(status=503, body=b""))
+    assert only.startswith(f"{ROBOTS}: the status is 503, so crawlers read nothing of its host")
+    assert faults(world, cache, Fetched(status=403, body=b"")) == []
+
+
 def test_the_robots_txt_of_each_host_of_listed_urls_is_read() -> None:
     world = World(
         [row(n, loc=f"https://shop.example.net/p/{n}") for n in range(30)],
