@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 
@@ -100,6 +101,21 @@ def test_an_adoption_whose_files_are_all_read_passes() -> None:
     put(world.store, "b.txt.gz", gzip.compress("\n".join(locs[10:]).encode()))
     assert adopt(world.sitemap(), clock=world.clock).unread == ()
     assert world.build(adopt=True).urls == 20
+
+
+def test_files_whose_names_are_percent_encoded_in_the_index_are_read_and_swept() -> None:
+    world = World([row(key) for key in range(20)], max_urls=1_000, guards=Guards())
+    locs = [entry["loc"] for entry in world.rows]
+    names = {"a b.xml": locs[:10], "caf\u00e9/c.xml": locs[10:15], "d%20e.xml": locs[15:]}
+    put(world.store, "sitemap.xml", index_of(*(BASE + quote(name, safe="/%") for name in (*names, "robots%2etxt"))))
+    for name, urls in names.items():
+        put(world.store, name, urlset_of(urls))
+    content = adopt(world.sitemap(), clock=world.clock)
+    assert (content.theirs, content.only_theirs, len(content.unread)) == (20, 0, 1)
+    world.build(adopt=True, allow=["adopt=1"])
+    world.clock.advance(timedelta(days=60))
+    world.build()
+    assert not set(names) & set(world.public())
 
 
 NO_SITEMAPS = {

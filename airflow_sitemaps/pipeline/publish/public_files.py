@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from msgspec import structs
 
@@ -321,7 +321,8 @@ def is_sitemap(sitemap: Sitemap, document: ReadUrlset | None) -> bool:
 def child_names(sitemap: Sitemap, loc: str) -> list[str]:
     """Return the names like a sitemap's that a child of a foreign index may have, below the sitemap's or a section's address."""
     folders = {(sitemap.store.base_url, ""), *((sitemap.base_url_of(s), s.path) for s in sitemap.sections)}
-    names = [path + loc.removeprefix(base) for base, path in sorted(folders) if loc.startswith(base)]
+    rests = [(path, loc.removeprefix(base)) for base, path in sorted(folders) if loc.startswith(base)]
+    names = [path + name for path, rest in rests for name in (rest, unquote(rest))]
     return [name for name in dict.fromkeys(names) if _is_child(name)]
 
 
