@@ -178,11 +178,8 @@ class PageJudge:
             return PageJudgement(faults=(("page-status", str(error)),), is_answered=False)
         faults = page_faults(url, page, self.product)
         if not faults and _is_html(page) and _decoded(page) is None:
-            encoding = page.headers.get("content-encoding", "")
-            message = (
-                f"its content cannot be decoded (Content-Encoding {encoding!r}; gzip is requested, whole, once, and of at most "
-                f"{MAX_PAGE_BYTE_SIZE:,} bytes), so it is not judged"
-            )
+            said = page.headers.get("content-encoding", "")
+            message = f"its content cannot be decoded, so it is not judged: whole gzip is requested; its encoding is {said!r}"
             return PageJudgement(faults=(("page-status", message),), is_answered=False)
         if all(check in self.ignore for check, _ in faults) and self._is_soft_404(url, page):
             faults.append(("page-soft-404", "the page equals the answer for a URL that cannot exist"))
