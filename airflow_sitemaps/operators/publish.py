@@ -338,7 +338,9 @@ def reasons_of(ti: Any, planner_id: str, writer_id: str, receipts: Sequence[str]
         return None
     written = {batch_of(key) for key in receipts}
     reasons: dict[int, str] = {}
-    for index, planned in enumerate(ti.xcom_pull(task_ids=planner_id) or ()):
+    plans = (ti.xcom_pull(task_ids=planner_id, map_indexes=place) for place in dict.fromkeys((ti.map_index, -1)))
+    for number, planned in enumerate(next(filter(None, plans), ())):
+        index = number if ti.map_index < 0 else ti.map_index  # in a mapped group, each plan has one writing task
         missing = [number for number in planned["batches"] if number not in written]
         if not missing or len(reasons) >= MAX_REASONS:
             continue

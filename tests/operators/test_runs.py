@@ -15,7 +15,7 @@ from airflow.models.asset import AssetEvent, AssetModel
 from airflow.models.taskinstance import TaskInstance
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import BranchPythonOperator, PythonOperator
-from airflow.sdk import DAG, XComArg, task
+from airflow.sdk import DAG, XComArg, task, task_group
 from airflow.utils.session import create_session
 from sqlalchemy import select, update
 
@@ -499,6 +499,27 @@ def test_receipts_may_be_one_list(sitemap: Sitemap, tmp_path: Path) -> None:
 
     assert set(states(run(dag)).values()) == {"success"}
     assert published(tmp_path / "site")
+
+
+def test_a_group_that_is_mapped_over_sections_publishes_each(sitemap: Sitemap, tmp_path: Path) -> None:
+    with DAG("mapped_group", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
+
+        @task
+        def whole(references: Any) -> Any:
+            return references[0]
+
+        @task_group
+        def one(section: Any) -> None:
+            plan = SitemapPlanOperator(task_id="plan", sitemap=sitemap, sections=section, batch_size=100)
+            write = SitemapWriteOperator(task_id="write", sitemap=sitemap, batch=whole(plan.output))  # type: ignore[arg-type]
+            SitemapPublishOperator(
+                task_id="publish", sitemap=sitemap, plan=XComArg(plan, "plan"), receipts=write.output
+            )
+
+        one.expand(section=[["products"], ["pages"]])
+
+    assert set(states(run(dag)).values()) == {"success"}
+    assert {name.partition("-")[0] for name in published(tmp_path / "site")} >= {"products", "pages"}
 
 
 def test_a_task_that_fails_by_chance_is_retried(tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ from airflow_sitemaps.errors import GuardError, PartlyPublishedError, SitemapErr
 from airflow_sitemaps.operators import FAILED, MAX_LINES, REFUSED, SECTIONS, failure_facts, refusal_facts
 from airflow_sitemaps.pipeline.report import SectionReport, ShardCounts
 from airflow_sitemaps.plugin.dag_runs import RunState, TaskState
+from airflow_sitemaps.plugin.events import event_of
 from airflow_sitemaps.plugin.pages.outcomes import RecentRuns, RunOutcome, run_outcome
+from airflow_sitemaps.plugin.readings import iso
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
-from tests.support.plugin_factories import NOW, report
+from tests.support.plugin_factories import NOW, extra, report
 
 
 def task(name: str, state: str) -> TaskState:
@@ -90,3 +92,23 @@ def test_each_of_many_sections_that_failed_is_known_to_have_failed(facts: dict[s
 
     assert outcome.sections == {**dict.fromkeys(NAMES[:300], "failed"), **dict.fromkeys(NAMES[300:], others)}
     assert len(outcome.reasons) <= MAX_LINES
+
+
+def test_a_mapped_publishing_task_did_what_its_worst_part_did() -> None:
+    run = RunState(
+        dag_id="shop", run_id="r", state="failed", run_type="manual", queued_at=NOW, start=NOW, end=NOW
+    )  # fmt: skip
+    parts = [
+        replace(task(kind, state), map_index=place)
+        for place, state in enumerate(("success", "failed"))
+        for kind in ("plan", "publish")
+    ]
+    pushed = {(*parts[2].key, SECTIONS): ["pages"], (*parts[0].key, SECTIONS): ["products"]}
+    recent = RecentRuns(runs={"shop": [run]}, tasks={run.key: parts}, pushed=pushed)
+    of_the_other = event_of(extra(report()), event=1, at=iso(NOW), dag_id="shop", run_id="r")
+
+    outcome = run_outcome(run, "sitemap.publish", recent, of_the_other.summary)
+
+    assert outcome is not None
+    assert outcome.result == "failed"
+    assert outcome.sections == {"pages": "failed"}
