@@ -16,7 +16,9 @@ from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
+from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, XComArg
+from airflow.sdk.exceptions import AirflowSkipException
 from airflow.utils.session import create_session
 from sqlalchemy import delete, select, update
 
@@ -209,9 +211,28 @@ def test_v4_a_run_marked_as_successful_published_nothing(shop: Shop, dag: DAG, h
     page = look(site(shop))
 
     assert (page["state"], page["reason"], page["run_id"]) == ("failing", "Last run failed", "marked")
-    assert "marked as successful by hand" in page["problem_list"][0]["detail"]
+    said = "marked as successful by hand" if how == "after it failed" else "a person marked the run as successful"
+    assert said in page["problem_list"][0]["detail"]
     assert section(page, "pages")["last_checked"] == section(before, "pages")["last_checked"]
     assert page["data_read_at"] == before["data_read_at"]
+
+
+def test_a_check_that_skips_publish_leaves_the_last_result(shop: Shop, dag: DAG) -> None:
+    def skip() -> None:
+        raise AirflowSkipException
+
+    before = look(site(shop))
+    shop.add("pages", 40)
+    checked = dag_of(site(shop), "verdicts")
+    with checked:
+        check = PythonOperator(task_id="check", python_callable=skip)
+    checked.get_task("sitemap.write") >> check >> checked.get_task("sitemap.publish")
+
+    steps = Steps.start(checked, "skipped").step()
+
+    assert (steps.state, steps.states["sitemap.publish"]) == ("success", "skipped")
+    page = look(site(shop))
+    assert (page["state"], page["run_id"]) == (before["state"], before["run_id"])
 
 
 @pytest.mark.parametrize("running", ["sitemap.plan", "sitemap.publish"])

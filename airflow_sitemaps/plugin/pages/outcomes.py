@@ -34,6 +34,7 @@ LINKS: Final = 5
 """Largest number of failed tasks to which one problem or run links."""
 
 BY_HAND: Final = "The run or its publishing task was marked as successful by hand: it published nothing"
+SKIPPED: Final = "It published nothing: a task before publish skipped it, or a person marked the run as successful"
 TIMED_OUT: Final = "Airflow ended the run before it published (dagrun_timeout), and skipped the tasks that were left"
 MARKED: Final = "The run was marked as failed before it published"
 
@@ -106,14 +107,15 @@ class RecentRuns:
     """The runs that ask a person about what earlier runs refused, and have no answer yet."""
 
     def task(self, run: RunState, task_id: str) -> TaskState | None:
-        """Return one task of a run, or None if the run has no such task."""
+        """Return one task of a run, or None if the run has no such task; of a mapped one the part that did least."""
         tasks = self.tasks.get(run.key, ())
-        return next((task for task in tasks if task.task_id == task_id and task.map_index < 0), None)
+        return min((task for task in tasks if task.task_id == task_id), key=_least_done, default=None)
 
     def plan(self, publish: TaskState) -> TaskState | None:
         """Return the planning task of a publishing task's group."""
         tasks = self.tasks.get((publish.dag_id, publish.run_id), ())
-        return next((task for task in tasks if task.kind == "plan" and task.group_id == publish.group_id), None)
+        plans = [task for task in tasks if task.kind == "plan" and task.group_id == publish.group_id]
+        return next((plan for plan in plans if plan.map_index == publish.map_index), next(iter(plans), None))
 
     def of_tasks(self, keys: Iterable[TaskKey]) -> list[tuple[RunState, str]]:
         """Return the runs of the tasks' DAGs, each with the task."""
@@ -157,6 +159,10 @@ def recent(
     return RecentRuns(runs=runs, tasks=tasks, pushed=pushed, asking=active)
 
 
+def _least_done(task: TaskState) -> tuple[bool, bool, int]:
+    return task.has_ended, task.state not in dag_runs.FAILED, task.map_index
+
+
 def _is_of(publish: TaskState, event: RunSummary | None) -> bool:
     """Return whether the last try of a publishing task emitted an event. An earlier try may have emitted it."""
     return event is not None and (publish.start is None or moment_of(event.at) >= publish.start)
@@ -167,7 +173,8 @@ def run_outcome(run: RunState, task_id: str, known: RecentRuns, event: RunSummar
     publish = known.task(run, task_id)
     if publish is None or run.is_dry:
         return None
-    if event is not None and _is_of(publish, event):
+    is_failed_part = publish.map_index >= 0 and publish.state in dag_runs.FAILED  # the event is of another part
+    if event is not None and _is_of(publish, event) and not is_failed_part:
         return report_outcome(event, run)
     attempted = texts(known.value(known.plan(publish), SECTIONS))  # empty if that is not known
     if (*publish.key, UNCHANGED) in known.pushed:
@@ -211,7 +218,9 @@ def _cause(run: RunState, publish: TaskState, known: RecentRuns) -> str | None:
     plan = known.plan(publish)
     planned = known.value(plan, PLAN_KEY)
     if run.state != "failed":  # a run that is marked as successful skips the tasks that have not begun
-        return BY_HAND if planned else None
+        has_run = publish.start is not None and publish.end is not None and publish.start < publish.end
+        skipped_itself = has_run and not any((*publish.key, key) in known.pushed for key in (FAILED, REFUSED))
+        return SKIPPED if planned and not skipped_itself else None
     # Airflow sets no end where a time-out of the run skips a task. A task that a sensor or a branch skips has an end, as has
     # one that a person skips by marking the run as failed: of such a run, the tasks that had begun have failed.
     if publish.end is None or (plan is not None and plan.state == "skipped" and plan.end is None):
