@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -226,13 +227,12 @@ def of_served_index(index_url: str, age_s: float) -> Iterator[Measurement]:
 
 def of_coverage(index_url: str, observation: Observation) -> Iterator[Measurement]:
     """Return what Search Console reports, by section."""
-    totals: dict[str, list[int]] = {}
+    totals = defaultdict[str, Counter[str]](Counter)
     for index in observation.indexes:
-        numbers = (index.discovered.get("web", 0), index.errors, index.warnings)
-        section = totals.setdefault(index.section or INDEX_SECTION, [0, 0, 0])
-        section[:] = [total + number for total, number in zip(section, numbers, strict=True)]
+        numbers = {"urls": index.discovered.get("web", 0), "errors": index.errors, "warnings": index.warnings}
+        totals[index.section or INDEX_SECTION].update(numbers)
     for name, values in totals.items():
-        for what, value in zip(("urls", "errors", "warnings"), values, strict=True):
+        for what, value in values.items():
             yield _measure(index_url, f"search_console_{what}", value, section=name)
 
 

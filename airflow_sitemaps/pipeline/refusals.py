@@ -247,12 +247,8 @@ def _missing(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) 
     published may list it.
     """
     listed = {loc for section in new.sections.values() for shard in section.shards for loc in shard.must}
-    homes = {
-        loc: name
-        for name, section in (old.sections if old is not None else {}).items()
-        for shard in section.shards
-        for loc in shard.must
-    }
+    sections = published_sections(old).items()
+    homes = {loc: name for name, section in sections for shard in section.shards for loc in shard.must}
     missing: dict[str, list[str]] = {}
     unknown = _may_list_more(sitemap, plan, new)
     for loc in (loc for loc in sitemap.must_urls if loc not in listed):
@@ -301,7 +297,7 @@ def to_ask(manifest: Manifest | None, refusals: Sequence[Refusal], now: datetime
     by_section: dict[str, list[Refusal]] = {}
     for refusal in refusals:
         by_section.setdefault(refusal.section, []).append(refusal)
-    published = manifest.sections if manifest is not None else {}
+    published = published_sections(manifest)
     return {
         name: tuple(own)
         for name, own in by_section.items()
@@ -322,7 +318,7 @@ def is_due(last: Question | None, refusals: Sequence[Refusal], now: datetime) ->
 
 def open_questions(manifest: Manifest | None, now: datetime) -> dict[str, Question]:
     """Return the open question of each section that has one."""
-    sections = manifest.sections if manifest is not None else {}
+    sections = published_sections(manifest)
     return {n: s.question for n, s in sections.items() if s.question is not None and s.question.is_open(now)}
 
 
