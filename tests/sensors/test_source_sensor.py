@@ -468,8 +468,8 @@ def test_airflow_says_whether_the_triggerer_polls_by_default(
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"deferrable": "false"}, "x: deferrable='false'; give True or False"),
-        *(({"probe": probe}, "x: probe=.*; give a query that returns one value") for probe in ("", " \n")),
+        ({"deferrable": "false"}, r"SitemapSourceSensor\('x'\): deferrable='false'; give True or False"),
+        *(({"probe": probe}, r"\('x'\): probe=.*; give a query that returns one value") for probe in ("", " \n")),
     ],
 )
 def test_settings_that_cannot_be(sitemap: Sitemap, settings: dict[str, Any], words: str) -> None:
