@@ -81,12 +81,11 @@ def section_settings(sitemap: Sitemap) -> dict[str, dict[str, Any]]:
     """Return the settings by section that explain a report, without defaults. A search derives keys from ``loc``."""
     settings: dict[str, dict[str, Any]] = {}
     for section in sitemap.sections:
-        rules = changed_rules(sitemap.rulebook(section))
         max_dropped = sitemap.guards_of(section).max_dropped
         max_urls = sitemap.shards_of(section).max_urls
         loc = getattr(section.source, "loc", None)
         settings[section.name] = {
-            **({"rules": rules} if rules else {}),
+            **({"rules": rules} if (rules := changed_rules(sitemap.rulebook(section))) else {}),
             **({"max_urls": max_urls} if max_urls != CURRENT.max_urls else {}),
             **({"max_dropped": max_dropped} if max_dropped != Guards().max_dropped else {}),
             **({"loc": loc} if isinstance(loc, str) and "{" in loc else {}),

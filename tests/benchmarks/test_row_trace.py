@@ -8,8 +8,8 @@ from benchmarks.hourly import HourlyTable
 from benchmarks.row_trace import ROWS, follow, text
 from tests.support.databases import NotAvailable, database
 
-MAX_MODULES = 71
-MAX_TYPES = 83
+MAX_MODULES = 69
+MAX_TYPES = 77
 
 
 def test_the_way_of_a_row_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
