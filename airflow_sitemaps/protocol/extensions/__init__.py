@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -188,39 +188,28 @@ def _video(element: Any) -> dict[str, Any]:
 
 def child_faults(element: Any) -> list[tuple[str, str]]:
     """Return the checks that the children of an extension break, each with the first fault."""
-    if len(element) < 2:
-        return []
-    faults = ("extension-order", _order_fault(element)), ("structure", _structure_fault(element))
-    return [(check, fault) for check, fault in faults if fault]
+    first: dict[str, str] = {}
+    for check, fault in _faults_of_children(element) if len(element) > 1 else ():
+        first.setdefault(check, fault)
+    return sorted(first.items())
 
 
-def _order_fault(element: Any) -> str | None:
-    """Return the first child that is too late for the XSD's sequence, or None; Google's own sample has such a child."""
+def _faults_of_children(element: Any) -> Iterator[tuple[str, str]]:
+    """Yield the children that are too late for the XSD's sequence, stand twice, or are empty where it has no text."""
     order, latest = _ORDERS.get(element.tag, ()), 0
+    seen: set[str] = set()
     for child in element:
         name = local_name(child)
         place = order.index(name) if name in order else latest
         if place < latest:
-            return f"<{name}> stands too late"
-        latest = place
-        if len(child) and (early := _order_fault(child)):
-            return early
-    return None
-
-
-def _structure_fault(element: Any) -> str | None:
-    """Return which child stands twice, or is empty where the XSD has a number, a date or a choice; None if there is none."""
-    seen: set[str] = set()
-    for child in element:
-        name = local_name(child)
+            yield "extension-order", f"<{name}> stands too late"  # as in Google's own sample
         if name in seen and name not in _REPEATED:
-            return f"a second <{name}>"
-        if name in _FILLED and not (child.text or "").strip():
-            return f"an empty <{name}>"
+            yield "structure", f"a second <{name}>"
+        elif name in _FILLED and not (child.text or "").strip():
+            yield "structure", f"an empty <{name}>"
+        latest = max(latest, place)
         seen.add(name)
-        if len(child) and (inner := _structure_fault(child)):
-            return inner
-    return None
+        yield from _faults_of_children(child)
 
 
 def local_name(element: Any) -> str:
