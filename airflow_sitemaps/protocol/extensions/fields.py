@@ -21,9 +21,6 @@ MAX_DEPTH: Final = 32
 SHOWN_CHARACTERS: Final = 60
 
 _TOO_DEEP: Final = f"lists and objects are nested too deeply (limit {MAX_DEPTH} levels)"
-_SHOWN_LEVELS: Final = 2
-_SHOWN_PARTS: Final = 5
-_SHOWN_DIGITS: Final = 10**18
 _MAX_DIGITS: Final = 400
 
 
@@ -73,24 +70,8 @@ def check_depth(value: Any) -> None:
 
 def shown(value: Any) -> str:
     """Return a value for a message: text as Python writes it, other values as JSON. Long values are shortened."""
-    text = repr(value[: SHOWN_CHARACTERS + 1]) if isinstance(value, str) else json.dumps(_pruned(value, _SHOWN_LEVELS))
+    text = repr(value[: SHOWN_CHARACTERS + 1]) if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
-
-
-def _pruned(value: Any, levels: int) -> Any:
-    """Return the outer levels of a value, with a few parts of each."""
-    if isinstance(value, str):
-        return value[:SHOWN_CHARACTERS]
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _SHOWN_DIGITS:
-        return "a very large number"
-    if not isinstance(value, (dict, list)) or not value:
-        return value
-    if not levels:
-        return "…"
-    if isinstance(value, dict):
-        names = list(value)[:_SHOWN_PARTS]
-        return {str(name)[:SHOWN_CHARACTERS]: _pruned(value[name], levels - 1) for name in names}
-    return [_pruned(part, levels - 1) for part in value[:_SHOWN_PARTS]]
 
 
 @dataclass(slots=True)
