@@ -107,7 +107,7 @@ class FieldProblems:
         return (bare if reading.loc == bare + "/" and not is_page else reading.loc), None
 
 
-_YES_NO: Final = re.compile(r"(?:yes|no|Yes|No|YES|NO)")
+_YES_NO: Final = ("yes", "no", "Yes", "No", "YES", "NO")
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?")
 _SHOWN_FIELDS: Final = 10
 
@@ -196,10 +196,7 @@ class FieldReader:
         value = self.raw(name)
         if isinstance(value, bool):
             return "yes" if value else "no"
-        if value is None or (isinstance(value, str) and _YES_NO.fullmatch(value)):
-            return value
-        self.fault(name, f"is {shown(value)}, not yes or no")
-        return None
+        return self.choice(name, _YES_NO)
 
     def choice(self, name: str, allowed: Sequence[str]) -> str | None:
         """Return one of the allowed words."""
