@@ -67,10 +67,7 @@ class Template:
         missing, because ``/p/{slug}`` without a slug is another page. An empty ``{column:path}`` is kept, because the home page
         has an empty path. It raises ConfigurationError if a column is missing, or the template has none.
         """
-        import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
-
-        from airflow_sitemaps.protocol.columnar import as_texts  # noqa: PLC0415
 
         fault = (
             None if self.columns else "it has no {column}; give a column that holds whole URLs, or a template with one"
@@ -80,10 +77,9 @@ class Template:
                 fault = fault or f"no column {name!r}; there are {', '.join(columns)}"
         if fault:
             raise ConfigurationError(f"template {self.text!r}: {fault}")
-        texts = {name: as_texts(columns[name]) for name in self.columns}
-        fields = {part for part in self.parts if isinstance(part, Field)}
-        values = {field: _value(texts[field.column], field.conversion) for field in fields}
-        joined = [pa.scalar(part) if isinstance(part, str) else values[part] for part in self.parts]
+        joined = (
+            part if isinstance(part, str) else _values(columns[part.column], part.conversion) for part in self.parts
+        )
         return pc.binary_join_element_wise(*joined, "", null_handling="emit_null")
 
 
@@ -101,31 +97,24 @@ def _field(inside: str, text: str) -> Field:
     return Field(match[1], match[2] or "")
 
 
-def _value(texts: pa.StringArray, conversion: str) -> pa.StringArray:
-    """Return the values of a placeholder, percent-encoded; null if a value is missing."""
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    encoded = _encoded(texts, _SAFE[conversion])
-    if conversion:
-        return encoded
-    empty = pc.equal(pc.binary_length(encoded), 0)
-    return pc.if_else(empty, None, encoded) if empty.true_count else encoded
-
-
-def _encoded(values: pa.StringArray, safe: str) -> pa.StringArray:
-    """Percent-encode values. Only the rows that need it are processed one by one."""
+def _values(column: pa.Array, conversion: str) -> pa.StringArray:
+    """Return the values of a placeholder, percent-encoded; null if a value is missing. Few rows are processed one by one."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    from airflow_sitemaps.protocol.columnar import value_bytes  # noqa: PLC0415
+    from airflow_sitemaps.protocol.columnar import as_texts, value_bytes  # noqa: PLC0415
 
-    if not value_bytes(values).translate(None, (UNRESERVED + safe).encode()):
+    values, safe = as_texts(column), _SAFE[conversion]
+    if value_bytes(values).translate(None, (UNRESERVED + safe).encode()):
+        special = pc.match_substring_regex(values, f"[^{re.escape(UNRESERVED + safe)}]")
+        dirty = pc.fill_null(pc.or_(special, pc.invert(pc.string_is_ascii(values))), False)
+        rows = values.filter(dirty).cast(pa.binary()).to_pylist()
+        encoded = pa.array([_quote(row, safe) for row in rows], pa.binary()).view(pa.string())
+        values = pc.replace_with_mask(values, dirty, encoded)
+    if conversion:
         return values
-    special = pc.match_substring_regex(values, f"[^{re.escape(UNRESERVED + safe)}]")
-    dirty = pc.fill_null(pc.or_(special, pc.invert(pc.string_is_ascii(values))), False)
-    rows = values.filter(dirty).cast(pa.binary()).to_pylist()
-    encoded = pa.array([_quote(row, safe) for row in rows], pa.binary()).view(pa.string())
-    return pc.replace_with_mask(values, dirty, encoded)
+    empty = pc.equal(pc.binary_length(values), 0)
+    return pc.if_else(empty, None, values) if empty.true_count else values
 
 
 def _quote(value: bytes, safe: str) -> bytes:
