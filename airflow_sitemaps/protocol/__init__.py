@@ -11,8 +11,6 @@ from datetime import datetime, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
-from airflow_sitemaps.errors import ConfigurationError
-
 if TYPE_CHECKING:
     from airflow_sitemaps.protocol.rules import Rulebook
 
@@ -60,9 +58,6 @@ class RowContext:
         observed: Whether lastmods are observed: those of rows are only the first dates of URLs, and none is in the future.
         template: Template of the URLs, if they are made from columns: any ``%2F`` beyond its own is a slash in a value.
         feeds_since: Entries changed at this time or later give their title and description to feeds. None: none do.
-
-    Raises:
-        ConfigurationError: ``base_url`` does not end in ``/``, or ``now`` has no zone.
     """
 
     base_url: str
@@ -80,12 +75,7 @@ class RowContext:
     observed: bool = False
 
     def __post_init__(self) -> None:
-        if not self.base_url.endswith("/"):
-            raise ConfigurationError(f"base_url {self.base_url!r}: give the folder's address, ending in '/'")
-        if self.now.tzinfo is None:
-            raise ConfigurationError(f"now={self.now!r}: give a date-time with a zone")
-        if self.now.tzinfo is not timezone.utc:
-            object.__setattr__(self, "now", self.now.astimezone(timezone.utc))
+        object.__setattr__(self, "now", self.now.astimezone(timezone.utc))
 
 
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,3})?", re.ASCII)
