@@ -75,8 +75,7 @@ class Redshift(Warehouse):
     }
     """The kind of each type, by its number in the wire protocol."""
     cast_types: ClassVar[Mapping[Kind, str]] = {
-        **Warehouse.cast_types, Kind.NUMBER: "DECIMAL(38, 18)", Kind.TIMESTAMP: "TIMESTAMP",
-        Kind.ZONED: "TIMESTAMPTZ",
+        **Warehouse.cast_types, Kind.NUMBER: "DECIMAL(38, 18)", Kind.ZONED: "TIMESTAMPTZ",
     }  # fmt: skip
     # A float may not fit into a decimal
     own_types: ClassVar[Mapping[object, str]] = {700: "FLOAT4", 701: "FLOAT8"}

@@ -34,8 +34,8 @@ class Trino(Warehouse):
     )
 
     cast_types: ClassVar[Mapping[Kind, str]] = {
-        Kind.INTEGER: "BIGINT", Kind.NUMBER: "DECIMAL(38, 18)", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP(6)",
-        Kind.ZONED: "TIMESTAMP(6) WITH TIME ZONE", Kind.BOOLEAN: "BOOLEAN", Kind.UUID: "UUID",
+        **Warehouse.cast_types, Kind.NUMBER: "DECIMAL(38, 18)", Kind.TIMESTAMP: "TIMESTAMP(6)",
+        Kind.ZONED: "TIMESTAMP(6) WITH TIME ZONE",
     }  # fmt: skip
     # Moments are in UTC, whatever the session's zone
     text_sql_of: ClassVar[Mapping[Kind, str]] = {
