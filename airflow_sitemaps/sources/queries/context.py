@@ -176,7 +176,6 @@ class QueryContext:
             return row_values.moments_of_numbers(values, self.lastmod_unit)
         if not pa.types.is_timestamp(values.type):
             return values
-        values = values.cast(MICROS) if values.type.tz is None else values.cast(pa.timestamp("us", "UTC")).cast(MICROS)
         zone = "UTC" if column.kind is Kind.ZONED else self.timezone
         return to_utc(values, zone)
 
