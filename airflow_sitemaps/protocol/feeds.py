@@ -203,11 +203,7 @@ class FeedEntry:
 
 
 def feed_entry(entry: RecentEntry, texts: FeedText | None = None, timezone: str = "UTC") -> FeedEntry:
-    """Convert a recent entry of a section with a time zone to an entry of a feed.
-
-    Where ``texts`` are missing or empty, the title of the page's article or first video and the description of the
-    video are used, and otherwise the URL is the title.
-    """
+    """Convert a recent entry to an entry of a feed, with the texts of its article or video where columns have none."""
     written = html.unescape(entry.element[entry.element.index(b"<lastmod>") + 9 :].split(b"<", 1)[0].decode())
     records = _records(entry.element)
     images, videos = records.get("images", ()), records.get("videos", ())

@@ -245,10 +245,7 @@ def normal_host(host: str) -> str:
 
 @lru_cache(maxsize=256)
 def scope_of(base_url: str, cross_submit: tuple[str, ...], where: str = "") -> Scope:
-    """Return the scope of a folder and of further hosts or origins, or raise ConfigurationError if one is neither.
-
-    The message begins with ``where``.
-    """
+    """Return the scope of a folder and of further hosts or origins, or raise ConfigurationError if one is neither."""
     base = normalise(base_url, origin="")
     if base.loc is None or "loc-relative" in base.faults:
         raise ConfigurationError(f"{where}base_url {base_url!r}: give an absolute http(s) address that ends in '/'")

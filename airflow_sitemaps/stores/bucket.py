@@ -206,10 +206,7 @@ NO_CREDENTIALS: Final = frozenset(
 
 
 class Connections(Generic[T]):
-    """One client for each process and Airflow connection. Thread-safe; made again after a fork.
-
-    Messages name the store by ``kind``, and the ``distribution`` that installs the client.
-    """
+    """One client for each process and Airflow connection. Thread-safe; made again after a fork."""
 
     def __init__(self, kind: str, distribution: str, connect: Callable[[str | None], T]) -> None:
         self._kind = kind

@@ -36,10 +36,7 @@ EXACT_DOUBLES: Final = 1 << 53
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """A transaction of another session that has written and has not ended.
-
-    Its ``age`` is how long it has been open, or None if the role may not see it.
-    """
+    """A transaction of another session that has written and has not ended, and its age, if the role may see it."""
 
     name: str
     description: str
@@ -308,10 +305,7 @@ class Dialect(ValueSql):
         return None
 
     def share(self, connection: sa.Connection, table: str | None, column: str, values: Sequence[object]) -> float:
-        """Return the share of a table's rows with one of some values, by its statistics, or 0 if they are unknown.
-
-        ``column`` is its name in SQL.
-        """
+        """Return the share of a table's rows with one of some values, by its statistics, or 0 if they are unknown."""
         return 0.0
 
     def scanned_bytes(self, connection: sa.Connection, statement: Statement) -> int:

@@ -34,11 +34,7 @@ log = logging.getLogger(__name__)
 
 
 def opened(context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
-    """Return a reader over a connection of its own, or None if the rows come through a cursor one by one.
-
-    Packed rows come over the engine's own connection with psycopg, and otherwise by ADBC where it is installed, recent
-    enough, and reaches the same database.
-    """
+    """Return a reader over a connection of its own, or None if the rows come through a cursor one by one."""
     obstacle = packing_obstacle(context, engine)
     if obstacle is None and engine.dialect.driver == "psycopg":
         return _psycopg_reader(context, engine)

@@ -1,7 +1,4 @@
-"""Keys and ranges that the database finds: boundaries, the order of keys, and the ranges that hold some rows.
-
-Boundaries are found by steps from each to the next, or by a numbering of all rows.
-"""
+"""Keys and ranges that the database finds: boundaries, the order of keys, and the ranges that hold some rows."""
 
 from __future__ import annotations
 
