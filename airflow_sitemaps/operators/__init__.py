@@ -117,12 +117,14 @@ def refusal_facts(error: SitemapError) -> dict[str, Any]:
 def failure_facts(error: BaseException) -> dict[str, Any]:
     """Return why a task failed. Only this package's messages are included: a driver's message may contain secrets.
 
-    ``kind`` is the class of ``airflow_sitemaps.errors`` that it belongs to, or empty. If only some sections failed,
-    ``sections`` names each of them, and the first ``MAX_LINES`` with the reason.
+    ``kind`` is the class of ``airflow_sitemaps.errors`` of an error that another module defines. If only some sections
+    failed, ``sections`` names each of them, and the first ``MAX_LINES`` with the reason.
     """
     said = str(error)[:MAX_TEXT] if isinstance(error, SitemapError) else ""
+    facts: dict[str, Any] = {"error": type(error).__name__, "message": said}
     kind = next((each.__name__ for each in type(error).__mro__ if each.__module__ == SitemapError.__module__), "")
-    facts: dict[str, Any] = {"error": type(error).__name__, "kind": kind, "message": said}
+    if kind not in ("", facts["error"]):
+        facts["kind"] = kind
     if isinstance(error, PartlyPublishedError):
         facts["is_published"] = getattr(error.report, "result", "") == "partly_published"
         parts = getattr(error.report, "sections", {})
