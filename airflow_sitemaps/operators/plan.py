@@ -126,7 +126,7 @@ class SitemapPlanOperator(SitemapOperator):
         from airflow_sitemaps.shards.range_actions import MAX_BATCHES, make_tasks
 
         with permanent_failures(context):
-            check_conf(context["dag_run"].conf or {}, self.dag.params)
+            check_conf(context["dag_run"].conf or {}, getattr(self.get_dag(), "params", ()))
             request = self.request(context["params"])
             if request is None:
                 log.info("None of the chosen sections is in this sitemap: nothing to do")
