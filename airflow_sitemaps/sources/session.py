@@ -54,9 +54,10 @@ class SqlSession:
         self.context = context
         self.arrow = arrow
         self.change_log = change_log
-        # A column that gets a time zone keeps the bits of its values, and so the hashes of its rows.
-        zoned = [str(place) for place, column in enumerate(context.emitted) if column.kind is Kind.ZONED]
-        self.digest_kind = "/".join([context.dialect.digest_kind, *zoned])
+        # A column that gets a time zone or becomes a double keeps the hashes of its rows, and its texts change.
+        emitted = enumerate(context.emitted)
+        marks = [str(place) for place, each in emitted if each.kind is Kind.ZONED or each.type_name == "real"]
+        self.digest_kind = "/".join([context.dialect.digest_kind, *marks])
         self.key_kinds: Sequence[str] = [column.description() for column in context.key]
         self._state = state
         self.state = "" if state is None else str(state)

@@ -75,3 +75,24 @@ def test_a_dialect_of_ones_own_whose_rows_are_hashed_here_may_have_times(
         hashes = [each for batch in source.read(whole) for each in batch.column("row_hash").to_pylist()]
         (digest,) = source.survey(whole).digests
     assert digest == Digest.of(2, digest.newest, sum(hashes))
+
+
+def test_a_float_that_gets_more_digits_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its hash is that of the number, and its text in a URL gets the digits that a real does not show."""
+    base = connected("postgresql", "digits", monkeypatch)
+    base.run(
+        "DROP TABLE IF EXISTS digits",
+        "CREATE TABLE digits (id integer, ratio real)",
+        "INSERT INTO digits VALUES (1, 0.1)",
+    )
+    config = MemoryStore(base_url=BASE)
+    source = SqlSource("digits", table="digits", key="id", loc=BASE + "{ratio}")
+    sitemap = Sitemap(config, [Section("pages", source)])
+    build(sitemap)
+    assert [*crawl(config.open()).entries()] == [BASE + "0.1"]
+
+    base.run("ALTER TABLE digits ALTER COLUMN ratio TYPE double precision")
+    build(sitemap, allow=["churn"])
+
+    assert [*crawl(config.open()).entries()] == [BASE + "0.10000000149011612"]
+    assert build(sitemap, full=True).result == "unchanged"
