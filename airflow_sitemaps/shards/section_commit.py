@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from airflow_sitemaps.errors import IncompleteError, StoreContentError
+from airflow_sitemaps.errors import ConfigurationError, IncompleteError, StoreContentError
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.shards import Member
 from airflow_sitemaps.shards.guards import Permit
@@ -40,7 +40,8 @@ def next_section(
     """Compute the state of a section after its plan, or return ``old`` if nothing changed.
 
     ``staged`` has the shards of each written range, by the range's position in the plan. Raises IncompleteError if a range
-    has none, StoreContentError if the planned ranges do not cover every key exactly once.
+    has none, StoreContentError if the planned ranges do not cover every key exactly once, ConfigurationError if the code has
+    another folder for the files than the plan.
     """
     builder = ShardBuilder(old, plan, facts, generation, serial)
     shards = tuple(
@@ -51,6 +52,12 @@ def next_section(
             f"section {plan.name!r}: the planned ranges do not cover every key exactly once; plan again"
         )
     configured, ledger = facts.sections[plan.name], plan.ledger
+    names = [shard.file.name for shard in shards if shard.file is not None]
+    if any(name[: name.rfind("/") + 1] != configured.path for name in names):
+        raise ConfigurationError(
+            f"section {plan.name!r} has another path= than when this run was planned: the DAG was changed between two tasks of the "
+            "run. Nothing of it was published and nothing is lost: run the DAG again."
+        )
     state = SectionManifest(
         name=plan.name,
         fingerprint=plan.fingerprint,

@@ -77,6 +77,24 @@ def test_code_that_has_a_retired_section_again_does_not_publish_the_earlier_plan
         stages.publish(both, key, receipts, clock=site.clock)
 
 
+def test_a_folder_that_changed_after_the_plan_is_refused() -> None:
+    """With ``base_url`` the address of the folder stays, and an index would list files of the plan's folder wrongly."""
+    site = Site()
+
+    def sitemap(path: str) -> Sitemap:
+        section = Section("pages", MemorySourceConfig(site.rows["pages"]), path=path, base_url=f"{BASE}served/")
+        return Sitemap(site.store, [section], guards=FREE)
+
+    build(sitemap("de/"), clock=site.clock)
+    before = dict(site.store.public.objects)
+    site.rows["pages"].append(row(50))
+    key, receipts = site.plan(sitemap("de/"))
+    with pytest.raises(ConfigurationError, match="'pages' has another path= than when this run was planned"):
+        stages.publish(sitemap("magazine/"), key, receipts, clock=site.clock)
+    assert site.store.public.objects == before
+    assert build(sitemap("magazine/"), clock=site.clock).result == "published"
+
+
 @pytest.mark.parametrize("settings", [{"index": "per_section"}, {"stylesheet": True}, {"feeds": ("atom",)}])
 def test_a_stale_plan_does_not_undo_a_new_layout_of_the_indexes(settings: dict[str, Any]) -> None:
     site = Site()
