@@ -179,7 +179,7 @@ class PageJudge:
         faults = page_faults(url, page, self.product)
         if not faults and _is_html(page) and _decoded(page) is None:
             said = page.headers.get("content-encoding", "")
-            message = f"its content cannot be decoded, so it is not judged: whole gzip is requested; its encoding is {said!r}"
+            message = f"its content cannot be decoded, so it is not judged: damaged gzip, or encoding {said!r}"
             return PageJudgement(faults=(("page-status", message),), is_answered=False)
         if all(check in self.ignore for check, _ in faults) and self._is_soft_404(url, page):
             faults.append(("page-soft-404", "the page equals the answer for a URL that cannot exist"))
