@@ -41,7 +41,7 @@ def next_section(
 
     ``staged`` has the shards of each written range, by the range's position in the plan. Raises IncompleteError if a range
     has none, StoreContentError if the planned ranges do not cover every key exactly once, ConfigurationError if the code has
-    another folder for the files than the plan.
+    another folder than at the plan.
     """
     builder = ShardBuilder(old, plan, facts, generation, serial)
     shards = tuple(
@@ -52,12 +52,6 @@ def next_section(
             f"section {plan.name!r}: the planned ranges do not cover every key exactly once; plan again"
         )
     configured, ledger = facts.sections[plan.name], plan.ledger
-    names = [shard.file.name for shard in shards if shard.file is not None]
-    if any(name[: name.rfind("/") + 1] != configured.path for name in names):
-        raise ConfigurationError(
-            f"section {plan.name!r} has another path= than when this run was planned: the DAG was changed between two tasks of the "
-            "run. Nothing of it was published and nothing is lost: run the DAG again."
-        )
     state = SectionManifest(
         name=plan.name,
         fingerprint=plan.fingerprint,
@@ -257,12 +251,19 @@ class ShardBuilder:
     def _carried(self, action: RangeAction) -> Shard | None:
         if action.carries is None or self.old is None:
             return None
-        if action.carries < len(self.old.shards):
-            return self.old.shards[action.carries]
-        raise StoreContentError(
-            f"section {self.plan.name!r}: the plan keeps shard {action.carries}, but the manifest has only "
-            f"{len(self.old.shards)} shards; plan again"
-        )
+        if action.carries >= len(self.old.shards):
+            raise StoreContentError(
+                f"section {self.plan.name!r}: the plan keeps shard {action.carries}, but the manifest has only "
+                f"{len(self.old.shards)} shards; plan again"
+            )
+        shard = self.old.shards[action.carries]
+        folder = shard.file and shard.file.name[: shard.file.name.rfind("/") + 1]
+        if folder is not None and folder != self.facts.sections[self.plan.name].path:
+            raise ConfigurationError(
+                f"section {self.plan.name!r} has another path= than when this run was planned: the DAG was changed between two tasks "
+                "of the run. Nothing of it was published and nothing is lost: run the DAG again."
+            )
+        return shard
 
     def _written(self, piece: StagedShard, action: RangeAction, carried: Shard | None, *, keeps_name: bool) -> Shard:
         file = self._file(piece, action, carried.file if carried is not None and keeps_name else None)
