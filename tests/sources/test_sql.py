@@ -201,6 +201,20 @@ def test_a_query_that_is_no_sql(name: str) -> None:
         pass
 
 
+@pytest.mark.parametrize("name", ["postgresql", "mariadb"])
+def test_two_columns_of_one_name_are_said_to_need_names_of_their_own(name: str) -> None:
+    """By hand, the query runs."""
+    base = live(name)
+    create(base, "twice", {"id": "integer", "slug": "text"})
+    query = "SELECT a.*, b.* FROM twice a JOIN twice b ON b.id = a.id"
+    assert base.rows(query) == []
+    with (
+        pytest.raises(SourceConfigurationError, match=r"read as a subquery, in which each column needs a name of its own"),
+        session(base, query=query, key="id", loc="slug"),
+    ):
+        pass
+
+
 CONDITIONS = {
     "a column that is not there": {"where": "actve = 1"},
     "the word WHERE": {"where": "WHERE id > 0"},

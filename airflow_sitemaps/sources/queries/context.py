@@ -281,7 +281,7 @@ def _no_relation(
 ) -> str:
     """Return what is wrong with the table or query, with tables that exist."""
     reason = " ".join(str(error.orig).split())[:500]
-    hint = "Correct the query, or run it by hand to see more"
+    hint = "Correct the query. It is read as a subquery, in which each column needs a name of its own (AS)"
     if unknown := relation.unknown_placeholders():
         hint = f"parameters= has no value for {', '.join(f':{each}' for each in unknown)}, which the SQL seems to name"
     elif DENIED.search(reason):
