@@ -50,7 +50,8 @@ class SitemapPlanOperator(SitemapOperator):
     The task returns one small reference for each task that ``SitemapWriteOperator`` maps over. The XCom ``plan`` is
     the plan's address, for ``SitemapPublishOperator``. If an argument is None, the DAG param of the same name
     applies, if there is one. In a DAG with several sitemaps, a name may be written as ``group/name``; ``group`` is
-    the ID of the ``SitemapTaskGroup``. Among the ``sections``, ``group/`` is every section of that group.
+    the ID of the ``SitemapTaskGroup``, or of the publishing task if several sitemaps have no group. Among the ``sections``,
+    ``group/`` is every section of that group.
 
     Args:
         sitemap: The sitemap.
