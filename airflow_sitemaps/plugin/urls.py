@@ -75,7 +75,7 @@ async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *,
         return UrlSearches(results=[], note="No published sitemap serves this host." if everywhere else NOTHING)
     results, notes = [], []
     two = asyncio.Semaphore(2)  # so that a search leaves threads to the other pages
-    searches = [asyncio.ensure_future(_search(states, sitemap, url, two)) for sitemap in chosen[:MAX_SITEMAPS]]
+    searches = [asyncio.ensure_future(_one(states, sitemap, url, two)) for sitemap in chosen[:MAX_SITEMAPS]]
     _, late = await asyncio.wait(searches, timeout=WAIT_S)
     for one in late:
         one.cancel()
@@ -103,8 +103,14 @@ def _host_of(url: str) -> str:
         return ""
 
 
-async def _search(states: StateReader, sitemap: Overview, url: str, few: asyncio.Semaphore) -> SearchResult:
+async def _one(states: StateReader, sitemap: Overview, url: str, few: asyncio.Semaphore) -> SearchResult:
+    async with few:
+        return await _search(states, sitemap, url)
+
+
+async def _search(states: StateReader, sitemap: Overview, url: str) -> SearchResult:
     store = readable(sitemap.store)
+    _, live = await live_map(states, store, sitemap.snapshot.generation)
     settings = sitemap.event.settings if sitemap.event is not None else {}
     templates = {name: section.loc for name, section in settings.items() if section.loc}
 
@@ -116,9 +122,7 @@ async def _search(states: StateReader, sitemap: Overview, url: str, few: asyncio
         except ConfigurationError as e:
             raise StateUnavailableError(str(e)) from e
 
-    async with few:
-        _, live = await live_map(states, store, sitemap.snapshot.generation)
-        result = await states.run(store, f"find {url}", job)
+    result = await states.run(store, f"find {url}", job)
     return SearchResult(asset=sitemap.asset.uri, **result.to_dict())
 
 
