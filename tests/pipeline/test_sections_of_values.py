@@ -540,6 +540,11 @@ def test_a_page_that_changes_while_another_section_is_made_is_dated(shop: Shop) 
     shop.run("UPDATE products SET title = 'U' WHERE id = 43")
     shop.build(sitemap=shop.sitemap(source={"lastmod": Observed("title"), "where": "shown = 1 AND id > 0"}))
     assert shop.report.sections["products-other"].lastmods_moved == 1
+    for number, least in ((41, 0), (42, -1)):
+        shop.run(f"UPDATE products SET title = 'V' WHERE id = {number}")
+        source = {"lastmod": Observed("title"), "where": "shown = 1 AND id > :least", "parameters": {"least": least}}
+        shop.build(sitemap=shop.sitemap(source=source))
+        assert shop.report.sections["products-other"].lastmods_moved == 1
 
 
 def test_a_family_keeps_its_observed_dates_for_a_run(shop: Shop) -> None:

@@ -117,8 +117,8 @@ def _ledger(context: SectionContext, fresh: str, renamed: str) -> LedgerPlan | N
     olds = old_shards(before.shards) if keeps and before is not None else ()
     identity: dict[str, Any] = dict(section.source.identity())
     if identity.get("where"):  # which rows there are says nothing of how a row's fingerprint is made
-        own = {name: v for name, v in identity.get("parameters", {}).items() if not name.startswith("sitemap_")}
-        identity |= {"where": None, "parameters": own}
+        of_query = {n: v for n, v in identity.get("parameters", {}).items() if not n.startswith("sitemap_")}
+        identity |= {"where": None, "parameters": of_query if identity.get("query") else {}}
     text = json.dumps(identity, sort_keys=True, default=str)
     kind = sha256(f"{context.source.digest_kind} {text}".encode()).hexdigest()[:16]
     same_code = before is not None and before.fingerprint == fingerprint(context.sitemap, section)
