@@ -145,6 +145,11 @@ class SitemapPublishOperator(SitemapOperator):
                 f"{self.named}: trigger_rule={str(own)!r} skips the task where no row is to be "
                 "read, because the writing task is skipped then: removed files stay public. Give 'none_failed' instead"
             )
+        if getattr(getattr(plan, "operator", None), "is_mapped", False):
+            raise ConfigurationError(
+                f"SitemapPublishOperator({self.task_id!r}): plan= has the plans of a mapped task, but a run publishes one. Give "
+                "the planning task all sections at once, or map a task group with the three tasks"
+            )
         self.plan: Any = plan
         self.receipts: Any = receipts
         self.planner_id = task_id_of(plan)

@@ -460,6 +460,13 @@ def test_a_rule_that_skips_publish_without_anything_to_write_is_refused(sitemap:
         dag_of(sitemap, "rule", publish_kwargs={"trigger_rule": rule})
 
 
+def test_the_plans_of_a_mapped_task_are_refused(sitemap: Sitemap) -> None:
+    with DAG("mapped_plan", schedule=None, max_active_runs=1):
+        plan = SitemapPlanOperator.partial(task_id="plan", sitemap=sitemap).expand(sections=[["products"], ["pages"]])
+        with pytest.raises(ConfigurationError, match="plan= has the plans of a mapped task"):
+            SitemapPublishOperator(task_id="publish", sitemap=sitemap, plan=XComArg(plan, "plan"))
+
+
 def test_a_rule_that_skips_nothing_is_allowed(sitemap: Sitemap) -> None:
     with DAG("rules", schedule=None, max_active_runs=1):
         plan = SitemapPlanOperator(task_id="plan", sitemap=sitemap)
