@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from cachetools import TTLCache
 
+from airflow_sitemaps.errors import StoreContentError
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, REPORTS
 from airflow_sitemaps.plugin.events import Event, StoreFacts, event_of
 from airflow_sitemaps.plugin.readings import BoundedCache, moment_of, timestamp
@@ -170,6 +171,8 @@ def _explained(store: StoreFacts, attempt: Callable[[], T]) -> T:
         return attempt()
     except StateUnavailableError:
         raise
+    except StoreContentError as error:  # what was read is damaged
+        raise StateUnavailableError(str(error)) from error
     except Exception as error:
         said = " ".join(str(error).split())[:300] or type(error).__name__
         with_what = f"the connection {store.conn_id!r}" if store.conn_id else "the API server's own credentials"

@@ -269,6 +269,15 @@ def test_what_the_store_says_is_shown_with_the_connection(store: MemoryStore) ->
     assert "give the API server read access" in str(e.value)
 
 
+def test_a_damaged_manifest_is_not_a_lack_of_rights(store: MemoryStore) -> None:
+    store.state.put(MANIFEST, b"damaged", mode=Overwrite(), metadata={}, content_type="x")
+
+    with pytest.raises(StateUnavailableError, match="it is damaged, or another program wrote it") as e:
+        asyncio.run(reader(store).read(STORE, read_map))
+
+    assert "read access" not in str(e.value)
+
+
 def test_a_folder_that_is_not_here_is_not_made(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     with pytest.raises(StateUnavailableError, match="is not on the API server's machine"):
