@@ -132,7 +132,8 @@ _VALUED: Final = ("max-snippet", "max-image-preview", "max-video-preview", "unav
 """Directives of ``X-Robots-Tag`` that have a value after a colon, as the name of a crawler has."""
 _NUMBER: Final = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])\d+")
 _WORD: Final = re.compile(r"\w+")
-_BODY_END: Final = re.compile(r"</(?:html|body)\s*>", re.IGNORECASE)
+_ENDS: Final = re.compile(r"\0|</(?:html|body)\s*>", re.IGNORECASE)
+"""Where libxml2 stops, and crawlers do not."""
 _FOREIGN_ENCODING: Final = re.compile(r"\b(?:br|zstd|deflate|compress)\b|,")
 _CHARSET: Final = re.compile(r"charset=[\"']?([A-Za-z0-9_-]{1,40})", re.IGNORECASE)
 _META_CHARSET: Final = re.compile(r"(?ai)<meta\b[^>]*\bcharset\s*=[\"'\s]*(?!utf-16)([\w-]{1,40})")
@@ -329,9 +330,8 @@ class _Head:
         """Parse a page. Content that is not HTML has none of them."""
         from lxml import etree  # noqa: PLC0415
 
-        parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
-        text = _BODY_END.sub("", _html(page))  # what follows is a part of the page all the same
-        root = etree.fromstring(b"<html>" + text.encode("utf-8", "replace"), parser)
+        parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
+        root = etree.fromstring(b"<html>" + _ENDS.sub("", _html(page)).encode("utf-8", "replace"), parser)
         etree.strip_elements(root, "script", "style", with_tail=False)
         links = (each for each in root.iter("link") if "canonical" in each.get("rel", "").lower().split())
         return cls(

@@ -363,6 +363,8 @@ def test_an_address_that_no_store_can_hold_is_not_there(name: str) -> None:
         ({"content-encoding": "gzip"}, gzip.compress(b"<meta name=robots content=noindex>"), {"page-noindex"}),
         ({"content-encoding": "gzip"}, b"no gzip", set()),
         ({}, b"<body>x</body></html><meta name=robots content=noindex>", {"page-noindex"}),
+        ({}, b"<div>" * 1_000 + b"<meta name=robots content=noindex>", {"page-noindex"}),
+        ({}, b"<p \0 class='\0'><meta name=robots content=noindex>", {"page-noindex"}),
         ({}, b"<title><meta name=robots content=noindex></title>", set()),
         ({"content-type": "text/html; charset=punycode"}, b"\xff<meta name=robots content=noindex>", {"page-noindex"}),
         ({}, b"", set()),
