@@ -370,7 +370,8 @@ class Sitemap:
 
     def timezone_of(self, name: str) -> str:
         """Return the time zone of a section's dates, by the section's name; UTC if this sitemap has no such section."""
-        return next((section.source.timezone for section in self.sections if section.has_name(name)), "UTC")
+        sections = sorted(self.sections, key=lambda section: section.name != name)  # its own name goes first
+        return next((section.source.timezone for section in sections if section.has_name(name)), "UTC")
 
     def rulebook(self, section: Section) -> Rulebook:
         """Return the verdicts of a section: the defaults, overridden by the sitemap's and then by its own."""

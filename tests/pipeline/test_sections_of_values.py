@@ -591,6 +591,12 @@ def test_a_name_that_another_section_has_is_left_to_it(shop: Shop) -> None:
     }
 
 
+def test_dates_are_those_of_the_section_of_the_name_and_else_of_the_family(shop: Shop) -> None:
+    one = Section("products-de", ListSource(["/about"], timezone="Asia/Tokyo"))
+    sitemap = shop.sitemap(one)
+    assert [sitemap.timezone_of(name) for name in ("products-de", "products-sv", "x")] == ["Asia/Tokyo", "UTC", "UTC"]
+
+
 def test_a_url_is_found_in_the_section_of_its_value(shop: Shop) -> None:
     shop.add("de", 40)
     shop.build()
