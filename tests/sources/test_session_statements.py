@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -147,6 +148,16 @@ def test_the_formats_of_the_package_come_after_the_users_settings(name: str) -> 
     assert [*dict.fromkeys(sql for sql in opening if sql != "USE WAREHOUSE small")] == [*plain]
     assert opening.index("USE WAREHOUSE small") < opening.index(dialect.session_sql[0])
     assert dialect_of(stub(name)).opening_sql() == plain
+
+
+def test_mysql_refuses_values_of_an_unknown_row_of_a_group_and_mariadb_reads_its_views() -> None:
+    """MySQL refuses them by default, and knows the columns that depend on a primary key. It reads ``/*M! */`` as a comment."""
+    (mode,) = (sql for sql in dialect_of(stub("mysql")).session_sql if "sql_mode" in sql)
+    assert re.sub(r"/\*M!.*?\*/", "", mode).split() == ["SET", "SESSION", "sql_mode", "=", "'ONLY_FULL_GROUP_BY'"]
+    base = live("mariadb")
+    with base.engine().connect() as connection:
+        connection.exec_driver_sql(mode)
+        assert connection.exec_driver_sql("SELECT @@SESSION.sql_mode").scalar_one() == ""
 
 
 def test_the_files_do_not_depend_on_settings() -> None:

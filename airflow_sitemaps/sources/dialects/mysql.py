@@ -50,8 +50,9 @@ class MySQL(Dialect):
     session_sql: ClassVar[tuple[str, ...]] = (
         "SET SESSION time_zone = '+00:00'",
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-        # A mode changes what statements mean, refuses zero dates, or refuses views that MariaDB makes (ONLY_FULL_GROUP_BY).
-        "SET SESSION sql_mode = ''",
+        # A mode changes what statements mean, or refuses zero dates. MySQL refuses values of an unknown row of a group, as by
+        # default; MariaDB, which alone reads /*M! */, would refuse views that it makes.
+        "SET SESSION sql_mode = /*M! IF(1, '', */ 'ONLY_FULL_GROUP_BY' /*M! ) */",
         "SET NAMES utf8mb4",
         # By default, MySQL silently cuts the members of a group off after 1,024 bytes.
         "SET SESSION group_concat_max_len = 16777216",
