@@ -123,10 +123,11 @@ def listed(config: MemoryStore, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_first_build_of_a_text_file_names_what_it_leaves_out() -> None:
-    world = World([row(1, images=None)], section_settings={"format": "text"}, source_settings={"images": "images"})
+    columns = {"images": "images", "description": "images"}
+    world = World([row(1, images=None)], section_settings={"format": "text"}, source_settings=columns)
 
     first, second = world.build(), world.build(full=True)
 
     said = "section 'pages': format='text' lists URLs alone, so its files leave out what its source names by "
-    assert f"{said}lastmod=, changefreq=, priority=, images=" in first.warnings
+    assert f"{said}lastmod=, changefreq=, priority=, images=, description=" in first.warnings
     assert not any("format='text'" in warning for warning in second.warnings)

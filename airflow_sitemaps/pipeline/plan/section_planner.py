@@ -28,7 +28,9 @@ from airflow_sitemaps.shards.ranges import INTEGER, UNKNOWN, Digest, Key, KeyRan
 MOST_JOINED: Final = 250_000
 """Number of URLs that a writing task joins with every URL of a section at once, within 60 MB of memory."""
 
-NOT_IN_TEXT: Final = ("lastmod", "changefreq", "priority", "images", "videos", "alternates", "group", "title")
+NOT_IN_TEXT: Final = (
+    "lastmod", "changefreq", "priority", "images", "videos", "alternates", "group", "title", "description",
+)  # fmt: skip
 """Arguments of sources that a section with ``format="text"`` does not write."""
 
 
