@@ -77,12 +77,21 @@ def test_a_dialect_of_ones_own_whose_rows_are_hashed_here_may_have_times(
     assert digest == Digest.of(2, digest.newest, sum(hashes))
 
 
-def test_a_float_that_gets_more_digits_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "before", "change"),
+    [
+        ("postgresql", "real", "ALTER COLUMN ratio TYPE double precision"),
+        ("mariadb", "float", "MODIFY ratio double"),
+    ],
+)
+def test_a_float_that_gets_more_digits_is_read_again(
+    name: str, before: str, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its hash is that of the number, and its text in a URL gets the digits that a real does not show."""
-    base = connected("postgresql", "digits", monkeypatch)
+    base = connected(name, "digits", monkeypatch)
     base.run(
         "DROP TABLE IF EXISTS digits",
-        "CREATE TABLE digits (id integer, ratio real)",
+        f"CREATE TABLE digits (id integer, ratio {before})",
         "INSERT INTO digits VALUES (1, 0.1)",
     )
     config = MemoryStore(base_url=BASE)
@@ -91,7 +100,7 @@ def test_a_float_that_gets_more_digits_is_read_again(monkeypatch: pytest.MonkeyP
     build(sitemap)
     assert [*crawl(config.open()).entries()] == [BASE + "0.1"]
 
-    base.run("ALTER TABLE digits ALTER COLUMN ratio TYPE double precision")
+    base.run(f"ALTER TABLE digits {change}")
     build(sitemap, allow=["churn"])
 
     assert [*crawl(config.open()).entries()] == [BASE + "0.10000000149011612"]

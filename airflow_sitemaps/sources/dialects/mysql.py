@@ -135,7 +135,7 @@ class MySQL(Dialect):
         value = self.column(column)
         if column.type_name == "BIT":
             return f"({value} + 0)"
-        if column.type_name == "DOUBLE":
+        if column.type_name in ("real", "DOUBLE"):
             return f"CAST(CAST({value} AS DOUBLE) AS CHAR)"
         return super().key_value(column)
 
@@ -146,8 +146,8 @@ class MySQL(Dialect):
         """Return the placeholder, with a cast where the value would take the column's collation or type."""
         if column.type_name == "ENUM":
             return f"CONVERT({placeholder} USING utf8mb4) COLLATE utf8mb4_bin"
-        if column.type_name.startswith(("DOUBLE", "TIME", "DECIMAL")):
-            return f"CAST({placeholder} AS {column.type_name})"
+        if column.type_name.startswith(("real", "DOUBLE", "TIME", "DECIMAL")):
+            return f"CAST({placeholder} AS {column.type_name.replace('real', 'DOUBLE')})"
         return self.key_bind_of.get(column.kind, "{}").format(placeholder)
 
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
@@ -179,7 +179,7 @@ class MySQL(Dialect):
     def hash_text(self, column: Column) -> str:
         """Return SQL for a text, and for all digits of a FLOAT, whose own text has six. A priority is read with all of them."""
         value = self.column(column)
-        return self.as_text(f"CAST({value} AS DOUBLE)" if column.type_name == "DOUBLE" else value, column)
+        return self.as_text(f"CAST({value} AS DOUBLE)" if column.type_name in ("real", "DOUBLE") else value, column)
 
     def emit_raw(self, column: Column) -> str:
         value = self.column(column)
@@ -211,7 +211,7 @@ def _type_name(entry: Sequence[Any], flags: int) -> str:
     if flags & (ENUM_FLAG | SET_FLAG):
         return "ENUM"
     decimal = "" if entry[5] is None else f"DECIMAL(65, {entry[5]})"
-    return {BIT: "BIT", TIME: "TIME(6)", DECIMAL: decimal, FLOAT: "DOUBLE", DOUBLE: "DOUBLE"}.get(int(entry[1]), "")
+    return {BIT: "BIT", TIME: "TIME(6)", DECIMAL: decimal, FLOAT: "real", DOUBLE: "DOUBLE"}.get(int(entry[1]), "")
 
 
 def _flags(cursor: Any, number: int) -> list[int]:
