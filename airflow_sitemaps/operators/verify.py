@@ -56,7 +56,7 @@ class SitemapVerifyOperator(SitemapOperator):
         for name, value in {"strict": strict, "allow_http": allow_http, "allow_private": allow_private}.items():
             setting_checks.flag(self.named, name, value)
         if isinstance(sample, (int, float)):  # else a template or another task's result
-            setting_checks.whole_number(self.named, "sample", sample, 0)
+            setting_checks.whole_number(self.named, "sample", self.whole_number("sample", sample), 0)
         self.sample = sample
         self.strict = strict
         self.allow_http = allow_http
