@@ -123,10 +123,11 @@ class DagProfile:
         plans, chains = self.of_kind("plan"), dict[str, str]()
         prefixes = [prefix_of(plan.task_id) for plan in plans]
         for plan in plans:
-            own = [task for task in self.tasks if task.task_id in plan.next and task.kind in ("write", "publish")]
-            publish = [task.task_id for task in own if task.kind == "publish"]
+            publish = [task.task_id for task in self.of_kind("publish") if task.task_id in plan.next]
             if publish and prefixes.count(prefix_of(plan.task_id)) > 1:
-                chains |= dict.fromkeys((plan.task_id, *(task.task_id for task in own)), publish[0])
+                # A task of the DAG may be between the plan and the writing task.
+                writes = [w.task_id for w in self.of_kind("write") if w.task_id in plan.next or publish[0] in w.next]
+                chains |= dict.fromkeys((plan.task_id, *writes, *publish), publish[0])
         return chains
 
 

@@ -232,6 +232,20 @@ def test_the_group_of_a_sitemap_is_known_to_its_page(session: Session, admin: Cl
     assert conf_of_run("grouped", answer.json()["run_id"])[0]["allow"] == ["shrink:fr/pages"]
 
 
+def test_a_writing_task_behind_a_check_is_of_the_sitemap_that_it_writes_for() -> None:
+    def tasks(name: str) -> tuple[TaskProfile, ...]:
+        return (
+            TaskProfile(task_id=f"plan_{name}", kind="plan", next=(f"check_{name}", f"publish_{name}")),
+            TaskProfile(task_id=f"write_{name}", kind="write", next=(f"publish_{name}",)),
+            TaskProfile(task_id=f"publish_{name}", kind="publish"),
+        )
+
+    profile = DagProfile(dag_id="checked", tasks=(*tasks("de"), *tasks("fr")))
+    assert profile.chains() == {
+        f"{kind}_{name}": f"publish_{name}" for name in ("de", "fr") for kind in ("plan", "write", "publish")
+    }
+
+
 def test_an_action_on_a_sitemap_of_single_operators_names_its_publishing_task(
     session: Session, admin: Client, tmp_path: Path
 ) -> None:
