@@ -104,6 +104,7 @@ class Event:
     """An asset event, or a report in the store in its form. ``shortened`` are the parts that did not fit into it."""
 
     summary: RunSummary
+    task_id: str
     report: Report
     settings: Mapping[str, SectionSettings]
     store: StoreFacts
@@ -155,6 +156,7 @@ def event_of(extra: Mapping[str, Any], *, event: int, at: str, dag_id: str, run_
     sections = mapping(mapping(extra.get("report")).get("sections"))
     return Event(
         summary=summary,
+        task_id=text(extra.get("task_id")),
         report=report,
         settings={name: read_as(SectionSettings, section) for name, section in sections.items()},
         store=read_as(StoreFacts, extra.get("store")),

@@ -426,6 +426,9 @@ def test_sitemaps_of_single_operators_are_told_apart(shop: Shop) -> None:
         run_id = ("singles", "third")
         tasks = dag_runs.in_chains(session, dag_runs.sitemap_tasks(session, [run_id]))
         emitted = events.events_of_run(session, *run_id)
+        assert {event.summary.group_id for event in emitted} == {"a_publish", "b_publish"}
+        # As an earlier version emitted them, which gave all sitemaps without a group one name.
+        emitted = [replace(event, summary=replace(event.summary, group_id="")) for event in emitted]
         page = runs.progress(
             dag_runs.runs_by_id(session, [run_id])[run_id],
             tasks,

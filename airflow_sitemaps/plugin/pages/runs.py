@@ -317,6 +317,8 @@ def progress(
     groups: dict[str, list[TaskState]] = {}
     for task in tasks:
         groups.setdefault(task.group_id, []).append(task)
+    # An event may have another group, of an earlier version of the DAG.
+    group_of = {task.task_id: task.group_id for task in tasks}
     several = sum(task.kind == "plan" for task in tasks) > 1
     return RunProgress(
         **attributes(run, "dag_id", "run_id", "state", "trigger", "start", "end"),
@@ -325,8 +327,10 @@ def progress(
         groups=[_group(members, pushed, now, name if several else None) for name, members in sorted(groups.items())],
         reports=[
             RunReport(
+                group_id=group_of.get(e.task_id, e.summary.group_id),
+                at=e.summary.at,
                 issues=issues_of(e.report, e.settings),
-                **attributes(e.summary, "group_id", "at") | attributes(e, "report", "sections_left_out"),
+                **attributes(e, "report", "sections_left_out"),
             )
             for e in reversed(events)  # the last try first
         ],
