@@ -37,6 +37,7 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "early": lambda body: codec.decode_early(body, "e"),
     "report": state_reader._REPORT.decode,
     "run_report": repository._REPORT.decode,
+    "announcement": repository._ANNOUNCED.decode,
     "known": surveys._RECORD.decode,
     "observation": index_status._OBSERVATION.decode,
     "coverage": searchconsole._OBSERVATION.decode,

@@ -64,6 +64,7 @@ def body(name: str) -> bytes:
         "run_report": make_report(
             None, (), old=None, new=manifest(3), finished=AT, run="r", started_at="", result="published"
         ),
+        "announcement": {"generation": 3, "at": "2026-01-01"},
         "observation": observation,
         "fetch_record": FetchRecord(files={"a.xml": {"google": 7}}),
         "fetches": Fetches(crawlers={"google": CrawlerFetches(sections={"pages": SectionFetches(files=1)})}),
