@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +25,7 @@ from airflow_sitemaps import (
     SitemapTaskGroup,
 )
 from airflow_sitemaps.http import AccessRules, HttpClient
+from airflow_sitemaps.search_engines import quota
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import events, run, states
 from tests.support.bing import KEY, SITE, Bing, bing_date
@@ -75,6 +76,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines]:
         for name, secret, more in (("INDEXNOW", INDEXNOW, extra), ("PING", PING, {}), ("BING_WEBMASTER", KEY, {})):
             value = {"conn_type": "generic", "password": secret, "extra": more}
             monkeypatch.setenv(f"AIRFLOW_CONN_{name}_DEFAULT", json.dumps(value))
+        monkeypatch.setattr(quota, "BORDER", timedelta(0))  # else a run near midnight waits for the new day
         yield Engines(site)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +12,7 @@ from airflow_sitemaps import LocalStore, SearchConsoleInspectOperator, Section, 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.operators import FAILED
+from airflow_sitemaps.search_engines import quota
 from airflow_sitemaps.search_engines.index_status import history
 from airflow_sitemaps.testing import MemorySourceConfig
 from tests.support.airflow_db import events, run, states, xcom
@@ -26,7 +28,7 @@ LOOPBACK = HttpClient(rules=AccessRules(allow_http=True, allow_private=True), wa
 
 
 @pytest.fixture
-def google() -> Iterator[Site]:
+def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """Google has indexed the pages, and none of the articles."""
 
     def answer(asked: dict[str, str]) -> object:
@@ -37,6 +39,7 @@ def google() -> Iterator[Site]:
         }
         return {"inspectionResult": {"indexStatusResult": status}}
 
+    monkeypatch.setattr(quota, "BORDER", timedelta(0))  # else a run near Google's midnight waits for the new day
     with serving() as site:
         site.pages["/urlInspection/index:inspect"] = computed(answer)
         yield site
