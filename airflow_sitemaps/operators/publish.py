@@ -147,7 +147,7 @@ class SitemapPublishOperator(SitemapOperator):
             )
         if getattr(getattr(plan, "operator", None), "is_mapped", False):
             raise ConfigurationError(
-                f"SitemapPublishOperator({self.task_id!r}): plan= has the plans of a mapped task, but a run publishes one. Give "
+                f"{self.named}: plan= has the plans of a mapped task, but a run publishes one. Give "
                 "the planning task all sections at once, or map a task group with the three tasks"
             )
         self.plan: Any = plan
