@@ -165,9 +165,8 @@ def last_survey(state: StateRepository, sections: Sequence[str]) -> str | None:
 
 def _checks(state: StateRepository) -> Iterator[Report]:
     """Read the reports of the runs that published the sources' state or found nothing to change, the newest first."""
-    for _second, names in groupby(
-        state.reported_runs(), key=lambda run: run.partition("-")[0]
-    ):  # what follows the second is random
+    by_second = groupby(state.reported_runs(), key=lambda run: run.partition("-")[0])  # what follows it is random
+    for _second, names in by_second:
         reports = [report for report in map(state.read_report, names) if report]
         for report in sorted(reports, key=lambda report: report.started_at, reverse=True):
             if report.action == "build" and report.result in ("published", "unchanged"):
