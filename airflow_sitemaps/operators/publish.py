@@ -172,7 +172,7 @@ class SitemapPublishOperator(SitemapOperator):
             NoPlanError: The planning task did not succeed.
         """
         ti, missing = context["ti"], XComNotFound(context["ti"].dag_id, self.planner_id, "return_value")
-        states = _states(ti, [self.planner_id]) if self.planner_id else {}
+        states = self._states(ti, [self.planner_id]) if self.planner_id else {}
         state = states.get(f"{self.planner_id}_{ti.map_index}", states.get(self.planner_id))
         try:  # before Airflow does it, which logs a missing XCom with a traceback
             if state in ("skipped", "failed", "upstream_failed"):  # XCom may have the plan of an earlier try
@@ -210,7 +210,7 @@ class SitemapPublishOperator(SitemapOperator):
             )
         with permanent_failures(context):
             before = sorted(self.upstream_task_ids - {self.planner_id})
-            states = _states(context["ti"], before) if before else {}
+            states = self._states(context["ti"], before) if before else {}
             writes = {state for task, state in states.items() if self._is_write(task)} - {"removed"}
             # one call to the API server instead of one per task; skipped tasks have the receipts of an earlier try
             pulled = self.receipts[:] if writes != {"skipped"} else ()
@@ -230,6 +230,17 @@ class SitemapPublishOperator(SitemapOperator):
         with permanent_failures(context):
             raise_failures(report)
         return kept
+
+    def _states(self, ti: Any, tasks: Sequence[str]) -> dict[str, Any]:
+        """Return the states of tasks in this run, mapped ones by ``<task>_<place>``; in a mapped group, those of its part."""
+        states: dict[str, Any] = ti.get_task_states(dag_id=ti.dag_id, task_ids=tasks, run_ids=[ti.run_id])
+        group = self.get_closest_mapped_task_group()
+        grouped = set() if group is None else {f"{task.task_id}_" for task in group.iter_tasks()}
+        return {
+            key: state
+            for key, state in (states.get(ti.run_id) or {}).items()
+            if key.rstrip("0123456789") not in grouped or key.endswith(f"_{ti.map_index}")
+        }
 
     def _is_write(self, task: str) -> bool:
         """Return whether a key of ``_states`` is of the writing task: ``write`` or ``write_3``."""
@@ -257,7 +268,7 @@ class SitemapPublishOperator(SitemapOperator):
             return []
         write = None if is_written or (dag := self.get_dag()) is None else dag.task_dict.get(self.writer_id)
         before = sorted(write.upstream_task_ids - {self.planner_id}) if write is not None else []
-        skipped = [task for task, state in _states(ti, before).items() if state == "skipped"] if before else []
+        skipped = [task for task, state in self._states(ti, before).items() if state == "skipped"] if before else []
         return others if is_written else skipped
 
     def _publish(
@@ -318,12 +329,6 @@ class SitemapPublishOperator(SitemapOperator):
 
         extra = ti.get_template_context()["outlet_events"][self.sitemap.asset].extra
         return lineage.of_publish(self.observed(ti), extra.get("report", {}))
-
-
-def _states(ti: Any, tasks: Sequence[str]) -> dict[str, Any]:
-    """Return the states of tasks in this run, those of mapped ones by ``<task>_<place>``."""
-    states: dict[str, Any] = ti.get_task_states(dag_id=ti.dag_id, task_ids=tasks, run_ids=[ti.run_id])
-    return states.get(ti.run_id) or {}
 
 
 class NoPlanError(AirflowFailException):

@@ -508,8 +508,8 @@ def test_receipts_may_be_one_list(sitemap: Sitemap, tmp_path: Path) -> None:
     assert published(tmp_path / "site")
 
 
-def test_a_group_that_is_mapped_over_sections_publishes_each(sitemap: Sitemap, tmp_path: Path) -> None:
-    with DAG("mapped_group", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
+def mapped_group(sitemap: Sitemap, name: str) -> DAG:
+    with DAG(name, schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
 
         @task
         def whole(references: Any) -> Any:
@@ -524,9 +524,33 @@ def test_a_group_that_is_mapped_over_sections_publishes_each(sitemap: Sitemap, t
             )
 
         one.expand(section=[["products"], ["pages"]])
+    return dag
+
+
+def test_a_group_that_is_mapped_over_sections_publishes_each(sitemap: Sitemap, tmp_path: Path) -> None:
+    dag = mapped_group(sitemap, "mapped_group")
 
     assert set(states(run(dag)).values()) == {"success"}
     assert {name.partition("-")[0] for name in published(tmp_path / "site")} >= {"products", "pages"}
+
+
+@pytest.mark.parametrize("broken", ["products", "pages"])
+def test_a_part_of_a_mapped_group_that_fails_stops_no_other_part(tmp_path: Path, broken: str) -> None:
+    def fail(_: str) -> None:
+        raise PermissionError("no rights on the table")
+
+    tables = {"products": SimulatedSourceConfig(rows(1, 2)), "pages": SimulatedSourceConfig(rows(3))}
+    tables[broken] = SimulatedSourceConfig([], before=fail)
+    sections = [Section(name, table) for name, table in tables.items()]
+    sitemap = Sitemap(LocalStore(tmp_path / "site", base_url=URL), sections)
+
+    done = run(mapped_group(sitemap, f"mapped_group_{broken}"))
+
+    ended = {ti.map_index: ti.state for ti in done.get_task_instances() if ti.task_id == "one.publish"}
+    assert ended == {
+        index: "failed" if name == broken else "success" for index, name in enumerate(("products", "pages"))
+    }
+    assert {name.partition("-")[0] for name in published(tmp_path / "site")} == tables.keys() - {broken}
 
 
 def test_a_task_that_fails_by_chance_is_retried(tmp_path: Path) -> None:
