@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from blake3 import blake3
 
-from airflow_sitemaps.errors import StoreError
+from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.http.page_judge import Fetcher, PageJudge, RobotsCache
 from airflow_sitemaps.ports import QUIET, Progress
@@ -156,7 +156,9 @@ class _VerificationRun:
     def _fetch(self, address: str, findings: Findings) -> Fetched | None:
         try:
             response = self.fetcher.get(address)
-        except (FetchError, StoreError) as error:
+        except (ConfigurationError, FetchError, StoreError) as error:
+            if isinstance(error, ConfigurationError) and not self.indexes:
+                raise  # the store denies all; after an index it is one file, which may be archived
             findings.note("unreachable", str(error))
             return None
         if response.status != 200:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_sitemaps.errors import StoreError
+from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.http import AccessRules, Fetched, FetchError, HttpClient
 from airflow_sitemaps.http.page_judge import NOT_FOUND, PageJudge, RobotsCache, impossible_url, page_faults
 from airflow_sitemaps.ports import Create
@@ -318,6 +318,34 @@ def test_a_store_is_read_by_its_base_url() -> None:
     assert verify(fetcher, INDEX, now=NOW, options=VerificationOptions(robots=False)).failures == ()
     assert fetcher.get(BASE + "b.xml").status == 404
     assert fetcher.get("https://other.example/sitemap.xml").status == 404
+
+
+def test_a_file_that_the_store_denies_is_a_finding_and_the_others_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lifecycle rule of the bucket may archive a single file."""
+    public = MemoryStore(base_url=BASE).open().public
+    for key, body in {"sitemap.xml": index("a.xml", "b.xml"), "b.xml": urlset(BASE + "b")}.items():
+        public.put(key, body, mode=Create(), metadata={}, content_type="application/xml")
+    read = StoreFetcher.get
+    denied = {BASE + "a.xml"}
+
+    def get(self: StoreFetcher, url: str) -> Fetched:
+        if url in denied:
+            raise ConfigurationError("InvalidObjectState: the object is archived: restore it")
+        return read(self, url)
+
+    monkeypatch.setattr(StoreFetcher, "get", get)
+    fetcher = StoreFetcher(public, base_url=BASE)
+    options = VerificationOptions(robots=False)
+
+    result = verify(fetcher, INDEX, now=NOW, options=options)
+
+    assert [(f.rule, f.where, f.message) for f in result.failures if f.rule == "unreachable"] == [
+        ("unreachable", BASE + "a.xml", "InvalidObjectState: the object is archived: restore it")
+    ]
+    assert (result.files, result.urls) == (2, 1)
+    denied.add(INDEX)
+    with pytest.raises(ConfigurationError, match="is archived"):
+        verify(fetcher, INDEX, now=NOW, options=options)
 
 
 @pytest.mark.parametrize("name", ["a//b.xml", "./b.xml", "a%5Cb.xml", "%01.xml", "x" * 1_025])
