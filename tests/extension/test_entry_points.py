@@ -51,6 +51,7 @@ def site_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long  # pip installs a distribution
 def test_a_sitemap_is_built_with_a_third_partys_store_and_database(site_packages: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "shop.db")) as connection, connection:
         connection.execute("CREATE TABLE products (id INTEGER PRIMARY KEY, slug TEXT)")

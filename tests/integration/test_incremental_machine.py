@@ -69,8 +69,14 @@ def test_in_memory() -> None:
     run(ListTable(), examples=15 * TIMES, steps=30)
 
 
-@pytest.mark.parametrize("way", ["", "observed", "in_parts"])
-@pytest.mark.parametrize("name", NAMES)
+# What a way adds is the same on each database, so the quick suite plays them on one.
+LIVE = [(name, way) for name in NAMES for way in ("", "observed", "in_parts")]
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [pytest.param(name, way, marks=[pytest.mark.long] if way and name != "postgresql" else []) for name, way in LIVE],
+)
 def test_on_a_live_database(name: str, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = connected(name, "machine", monkeypatch)
     run(SqlTable(found), examples=4 * TIMES, steps=25, **({way: True} if way else {}))

@@ -81,7 +81,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engines]:
 
 
 def dag_of(name: str, folder: Path, engines: Engines) -> tuple[DAG, Sitemap]:
-    rows = [{"id": n, "loc": f"{SITE}pages/{n}"} for n in range(12)]
+    rows = [{"id": n, "loc": f"{SITE}pages/{n}"} for n in range(3)]
     sitemap = Sitemap(LocalStore(folder / "site", base_url=SITE), [Section("pages", MemorySourceConfig(rows))])
     base, google = engines.site.base, {"token": lambda: TOKEN, "http": LOOPBACK}
     with DAG(name, schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:

@@ -124,7 +124,10 @@ def test_a_skipped_announcement_is_no_failure_to_pages_and_messages(sitemap: Sit
     assert message.result == "unchanged"
 
 
-@pytest.mark.parametrize("kind", ["ping", "searchconsole", "indexnow", "indexnow_skips"])
+LONG = [pytest.param(kind, marks=pytest.mark.long) for kind in ("searchconsole", "indexnow_skips")]
+
+
+@pytest.mark.parametrize("kind", ["ping", "indexnow", *LONG])
 def test_an_unchanged_run_sends_nothing_and_a_changed_one_does(
     sitemap: Sitemap, rows: list[dict[str, Any]], server: Site, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:

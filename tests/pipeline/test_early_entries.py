@@ -452,7 +452,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(STEPS)
 def test_after_every_run_each_recent_row_is_listed_with_its_date_and_no_url_without_a_shard(
     steps: list[tuple[str, int]],

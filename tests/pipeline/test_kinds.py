@@ -66,7 +66,7 @@ KINDS: dict[str, tuple[Callable[..., dict[str, Any]], dict[str, Any], dict[str, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_incremental_equals_full_and_unchanged_is_untouched(kind: str, seed: int) -> None:
     make, mapping, section_settings, settings = KINDS[kind]
     rng, clock = random.Random(seed), FakeClock()

@@ -7,10 +7,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.long
 def test_the_first_requests_of_an_api_server_may_be_concurrent(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-m", "tests.plugin.first_requests", str(tmp_path)]
     home = {

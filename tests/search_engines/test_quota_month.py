@@ -150,7 +150,7 @@ def published(store: MemoryStore, **sizes: int) -> Sitemap:
 
 
 @pytest.mark.parametrize("which", ["google", "bing"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_no_server_has_to_refuse_in_a_month(
     engine: Site, loopback: HttpClient, monkeypatch: pytest.MonkeyPatch, which: str, seed: int
 ) -> None:

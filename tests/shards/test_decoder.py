@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
+import pytest
 
 import airflow_sitemaps
 from airflow_sitemaps.pipeline.plan.surveys import _Stored
@@ -78,6 +79,7 @@ def body(name: str) -> bytes:
     return msgspec.json.encode(record)
 
 
+@pytest.mark.long
 def test_the_first_decodes_of_a_process_may_be_concurrent(tmp_path: Path) -> None:
     for name in READERS:
         (tmp_path / name).write_bytes(body(name))

@@ -19,11 +19,16 @@ from tests.support.repetition import scaled
 
 PART = 25
 SEEDS = scaled(250, 1_000)
+QUICK = 125
+"""Seeds that the quick suite plays; ``make test-long`` plays the others."""
 played = cache(simulate)
 """The outcome of a seed, which several tests read."""
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, PART))
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(first, marks=[pytest.mark.long] if first >= QUICK else []) for first in range(0, SEEDS, PART)],
+)
 def test_no_seed_breaks_an_invariant(first):
     for seed in range(first, first + PART):
         played(seed)
@@ -47,7 +52,7 @@ def test_histories_are_rich():
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Features)])
 def test_every_feature_is_in_the_histories_that_are_played_each_time(name):
-    seeds = [seed for seed in range(250) if getattr(Features.drawn(seed), name)]
+    seeds = [seed for seed in range(SEEDS) if getattr(Features.drawn(seed), name)]
     assert seeds, f"no history of the quick suite has {name}"
     outcome = played(seeds[0])
     assert outcome.generations >= 1
@@ -69,6 +74,7 @@ def test_a_second_pipeline_is_refused_and_adoptions_are_needed():
     assert "TaskFailedError" in traces["partly"]
 
 
+@pytest.mark.long
 def test_the_differences_of_other_clouds_are_met():
     struck = sum((played(seed).struck for seed in range(240) if Features.drawn(seed).cloud), Counter())
     assert min(struck[f"cloud: {what}"] for what in ("409", "429", "a copy takes another turn")) >= 3

@@ -139,7 +139,9 @@ def test_the_clients_own_retry_after_a_lost_answer_reads_as_a_refusal(
     with pytest.raises(PutOutcomeError) as caught:
         put(area)
     assert caught.value.definite is True
-    assert proxy.count("PUT") == 2
+    assert proxy.count("PUT") in (2, 3), (
+        "a refusal before the body is read may reset the connection, and is retried as well"
+    )
     found = there(direct)
     assert found is not None
     assert (found.body, found.info.metadata["write-id"]) == (BODY, "mine")
