@@ -72,8 +72,8 @@ class Sitemaps:
         from airflow_sitemaps.pipeline.plan.dry_run import explain
         from airflow_sitemaps.shards.range_actions import make_tasks
 
-        tasks = make_tasks(planned.plan.batches)
-        kept = (references(tasks, planned.key), plan_facts(planned.plan, planned.key, explain(planned.plan), tasks))
+        tasks = make_tasks(planned.batches)
+        kept = (references(tasks, planned.key), plan_facts(planned, planned.key, explain(planned), tasks))
         return {
             "tasks": len(tasks),
             "xcom_bytes": sum(len(json.dumps(value).encode()) for value in kept),
@@ -85,7 +85,7 @@ class Sitemaps:
         from airflow_sitemaps.pipeline.state.repository import StateRepository
 
         state = StateRepository(self.memory.state)
-        receipts = (receipt_of(self.table, self.memory.state, planned.plan, batch) for batch in planned.plan.batches)
+        receipts = (receipt_of(self.table, self.memory.state, planned, batch) for batch in planned.batches)
         return [state.write_receipt(receipt, f"t{receipt.batch}") for receipt in receipts]
 
     def publish(self, planned: Any, receipts: Sequence[str]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Sitemaps:
         planned, plan = self.plan()
         receipts = self.write(planned)
         with self.measured() as reading:
-            if planned.plan.batches:
+            if planned.batches:
                 self.read_plan(planned.key)
         return {"plan": plan, "task": reading, "publish": self.publish(planned, receipts)}
 

@@ -83,9 +83,8 @@ def follow(table: HourlyTable) -> dict[str, Trace]:
     found: dict[str, Trace] = defaultdict(Trace)
     with traced(found["plan"]):
         planned = stages.plan(sitemap)
-    assert planned.key is not None
     with traced(found["write"]):
-        written = [stages.write(sitemap, planned.key, batch.number) for batch in planned.plan.batches]
+        written = [stages.write(sitemap, planned.key, batch.number) for batch in planned.batches]
     with traced(found["publish"]):
         report = stages.publish(sitemap, planned.key, [each.receipt_key for each in written])
     assert (report.result, report.rows_read) == ("published", MAX_URLS), report

@@ -118,10 +118,9 @@ class Runs:
         def work(sitemap: Sitemap) -> dict[str, Any]:
             stages.recover(sitemap)
             planned = stages.plan(sitemap)
-            tasks = make_tasks(planned.plan.batches)
-            assert planned.key is not None
+            tasks = make_tasks(planned.batches)
             made = references(tasks, planned.key)
-            facts = plan_facts(planned.plan, planned.key, explain(planned.plan), tasks)
+            facts = plan_facts(planned, planned.key, explain(planned), tasks)
             return {"key": planned.key, "references": made, "xcom_bytes": json_bytes(made, facts, planned.key)}
 
         return self._task(work)

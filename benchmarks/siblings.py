@@ -98,7 +98,7 @@ def plan(sitemap: Sitemap) -> dict[str, Any]:
     from airflow_sitemaps.pipeline import stages
 
     planned = stages.plan(sitemap)
-    assert not planned.plan.batches
+    assert not planned.batches
     return {}
 
 

@@ -55,7 +55,7 @@ def plan(arguments: argparse.Namespace) -> Answer:
     """Explain the actions of a build. A refusal by a guard is part of the explanation, with exit status 1."""
     request = RunRequest(**_run_settings(arguments), dry_run=True, check_rows=arguments.check)
     with _progress(arguments) as progress:
-        plan = pipeline.plan(_rendered(arguments), request, progress=progress).plan
+        plan = pipeline.plan(_rendered(arguments), request, progress=progress)
     lines = explain(plan)
     return Answer(document=_plan_document(plan, lines), lines=lines, well=not (plan.refusals or plan.failures))
 

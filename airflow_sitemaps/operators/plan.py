@@ -144,12 +144,12 @@ class SitemapPlanOperator(SitemapOperator):
             if not request.dry_run:
                 finished = stages.recover(sitemap, origin=request.origin, progress=progress)
             planned = stages.plan(sitemap, request, finished=finished, progress=progress)
-            if new := [name for name in planned.plan.sections if name not in sections]:
+            if new := [name for name in planned.sections if name not in sections]:
                 context["ti"].xcom_push(key=SECTIONS, value=[*sections, *new][:MAX_NAMES])
         most = configuration().getint("core", "max_map_length", fallback=MAX_BATCHES)
-        tasks = make_tasks(planned.plan.batches, request.batch_rows, min(most, MAX_BATCHES))
-        _log_plan(context, planned.plan, planned.key, tasks)
-        return references(tasks, planned.key) if planned.key else []
+        tasks = make_tasks(planned.batches, request.batch_rows, min(most, MAX_BATCHES))
+        _log_plan(context, planned, None if request.dry_run else planned.key, tasks)
+        return [] if request.dry_run else references(tasks, planned.key)
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
         """Return the tables that were surveyed, for Airflow's OpenLineage provider."""

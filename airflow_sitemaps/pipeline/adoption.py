@@ -80,12 +80,11 @@ def adopt(
             "build(sitemap, adopt=True) if another pipeline replaced this one's files"
         )
     planned = plan(sitemap, RunRequest(adopt=True, allow=tuple(allow)), clock=clock, progress=progress)
-    assert planned.key is not None
     receipts = [
         write(sitemap, planned.key, batch.number, clock=clock, progress=progress).receipt_key
-        for batch in planned.plan.batches
+        for batch in planned.batches
     ]
-    content = compare(sitemap, store, planned.plan.adopted, receipts)
+    content = compare(sitemap, store, planned.adopted, receipts)
     if not yes:
         return content
     return replace(content, report=publish(sitemap, planned.key, receipts, clock=clock, progress=progress))

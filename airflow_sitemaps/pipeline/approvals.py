@@ -33,11 +33,12 @@ from airflow_sitemaps.pipeline.refusals import (
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, OpenSitemap
 from airflow_sitemaps.pipeline.stages import finished, reported
 from airflow_sitemaps.pipeline.state.identity import check_unchanged
-from airflow_sitemaps.pipeline.state.repository import new_run, plan_key, receipts_directory, receipts_of
+from airflow_sitemaps.pipeline.state.repository import new_run, receipts_directory, receipts_of
 from airflow_sitemaps.ports import QUIET, Clock, Progress
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.commit import next_manifest
 from airflow_sitemaps.shards.manifest import Manifest, Question, SectionManifest
+from airflow_sitemaps.shards.plan import plan_key
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -39,14 +38,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """A plan and its key in the store, which is None after a dry run."""
-
-    plan: Plan
-    key: str | None
 
 
 def build(
@@ -85,7 +76,6 @@ def build(
     )  # fmt: skip
     finished = recover(sitemap, clock=clock, progress=progress)
     planned = plan(sitemap, request, finished=finished, clock=clock, progress=progress)
-    assert planned.key is not None
     receipts, failures = _written(sitemap, planned, clock, progress)
     report = publish(sitemap, planned.key, receipts, failures=failures, clock=clock, progress=progress)
     raise_failures(report)
@@ -93,25 +83,24 @@ def build(
 
 
 def _written(
-    sitemap: Sitemap, planned: Planned, clock: Clock, progress: Progress
+    sitemap: Sitemap, planned: Plan, clock: Clock, progress: Progress
 ) -> tuple[list[str], tuple[SectionFailure, ...]]:
     """Write all batches; return the keys of their receipts, and the sections whose rows could not be written."""
-    assert planned.key is not None
     receipts: list[str] = []
     errors: dict[str, SitemapError] = {}
-    for batch in planned.plan.batches:
+    for batch in planned.batches:
         if batch.section in errors:
             continue
         try:
             written = write(sitemap, planned.key, batch.number, clock=clock, progress=progress)
         except OF_ONE_SECTION as error:
-            if planned.plan.fails_all(sitemap.on_section_failure):
+            if planned.fails_all(sitemap.on_section_failure):
                 raise
             errors[batch.section] = error
             log.error("section %s: %s: %s", batch.section, type(error).__name__, error)
         else:
             receipts.append(written.receipt_key)
-    if errors and not planned.plan.without(errors.keys()).changes:
+    if errors and not planned.without(errors.keys()).changes:
         raise next(iter(errors.values()))
     return receipts, tuple(failure_of(name, error) for name, error in errors.items())
 
@@ -156,7 +145,7 @@ def plan(
     finished: int | None = None,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = QUIET,
-) -> Planned:
+) -> Plan:
     """Survey the sources, compare them with the last manifest, and store a plan.
 
     A dry run writes nothing and refuses nothing. If the sitemap's ``on_section_failure`` is ``publish_others`` and
@@ -171,7 +160,7 @@ def plan(
         progress: Receiver of the progress of the survey.
 
     Returns:
-        The plan and its key.
+        The plan, which is stored at its ``key`` unless the run is dry.
 
     Raises:
         GuardError: A guard refused; nothing was written except the plan and a report of the refusal. Nothing at all was
@@ -197,7 +186,7 @@ def plan(
     opened = opened.of_members(run_plan.members)
     if request.dry_run:
         _discard(opened.sitemap, run_plan)
-        return Planned(plan=run_plan, key=None)
+        return run_plan
     asked = to_ask(manifest, run_plan.refusals, run_plan.created_at) if request.asks else {}
     fails_all = run_plan.fails_all(sitemap.on_section_failure)
     if run_plan.refusals and (fails_all or not (run_plan.changes or asked)):
@@ -208,7 +197,8 @@ def plan(
         opened.state.write_plan(run_plan)  # for the pages, which show what the run would change
         _report_refusal(opened, run_plan, manifest, run_plan.refusals)
         raise refused
-    return Planned(plan=run_plan, key=opened.state.write_plan(run_plan))
+    opened.state.write_plan(run_plan)
+    return run_plan
 
 
 def write(

@@ -162,7 +162,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         if manifest is not None and not manifest.promoted:
             log.info("%s: generation %d is not completely public; a run finishes it", self.sitemap, manifest.generation)
             return True
-        plan = stages.plan(self.rendered(context), RunRequest(sections=listed(self.sections), dry_run=True)).plan
+        plan = stages.plan(self.rendered(context), RunRequest(sections=listed(self.sections), dry_run=True))
         log.info("%s: a build would %s", self.sitemap, "change something" if plan.changes else "find nothing to change")
         return bool(plan.changes)
 

@@ -298,6 +298,11 @@ class Repair(Record, frozen=True, kw_only=True):
     found_etag: str | None = None
 
 
+def plan_key(run: str) -> str:
+    """Return the key of a run's plan."""
+    return f"plans/{run}.json.gz"
+
+
 class Plan(Record, frozen=True, kw_only=True):
     """The plan of a run.
 
@@ -350,6 +355,11 @@ class Plan(Record, frozen=True, kw_only=True):
     finished: Count | None = None
     members: Mapping[SectionName, Member] = {}
     tied: tuple[tuple[SectionName, ...], ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Where the plan is stored, in the state area."""
+        return plan_key(self.run)
 
     def without(self, names: Collection[str]) -> Plan:
         """Return the plan without some sections, which stay as published. Batches keep their numbers.

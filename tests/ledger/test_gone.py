@@ -58,7 +58,7 @@ class Shop:
         return stages.plan(self.sitemap(), RunRequest(**request), clock=self.clock)
 
     def write(self, planned: Any) -> list[str]:
-        sitemap, batches = self.sitemap(), planned.plan.batches
+        sitemap, batches = self.sitemap(), planned.batches
         return [stages.write(sitemap, planned.key, each.number, clock=self.clock).receipt_key for each in batches]
 
     def drop(self, *keys: int) -> None:

@@ -297,8 +297,7 @@ def test_a_first_build_is_refused_if_a_part_is_missing_at_its_commit():
     world = world_of(range(10))
     planned = stages.plan(world.sitemap(), RunRequest(), clock=world.clock)
     receipts = [
-        stages.write(world.sitemap(), planned.key, b.number, clock=world.clock).receipt_key
-        for b in planned.plan.batches
+        stages.write(world.sitemap(), planned.key, b.number, clock=world.clock).receipt_key for b in planned.batches
     ]
     del world.config.state.objects[next(key for key in world.config.state.objects if key.endswith(".parquet"))]
     with pytest.raises(IncompleteError, match="a ledger part, is not there"):
@@ -355,10 +354,9 @@ def test_law_3_a_full_run_keeps_what_a_rival_recorded_in_the_ranges_that_it_chan
     full = at(world)
     world.rows[0]["priority"] = 0.1
     planned = stages.plan(world.sitemap(), RunRequest(full=True), clock=world.clock)
-    assert planned.key is not None
     keys = [
         stages.write(world.sitemap(), planned.key, batch.number, clock=world.clock).receipt_key
-        for batch in planned.plan.batches
+        for batch in planned.batches
     ]
     world.clock.advance(HOUR)
     rival = at(world)

@@ -200,7 +200,7 @@ def test_a_report_and_a_plan_show_where_the_urls_are() -> None:
     }
     world.rows[-1] = {**world.rows[-1], "loc": f"{BASE}other/1"}
     planned = stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock)
-    explained = explain(planned.plan)
+    explained = explain(planned)
     assert f"published URLs below {BASE}p/: about {table[f'{BASE}p/'][0]:,}" in explained
     assert any(line.endswith(f"1 have a URL below {BASE}other/") for line in explained)
 

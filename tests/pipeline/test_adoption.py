@@ -232,7 +232,7 @@ def test_an_adoption_after_a_lost_state_publishes_all_sections_or_none() -> None
         with pytest.raises(SourceError, match="down"):
             call(sitemap, **arguments)
     assert crawl(store.open()).locs() == {row(key)["loc"] for key in range(10)}
-    dry = stages.plan(sitemap, RunRequest(adopt=True, dry_run=True)).plan
+    dry = stages.plan(sitemap, RunRequest(adopt=True, dry_run=True))
     assert ([each.section for each in dry.failures], [*dry.sections]) == (["posts"], ["pages"])
     down[0] = False
     assert build(sitemap, adopt=True).urls == 10
@@ -248,7 +248,7 @@ def test_no_run_is_unchanged_while_another_pipeline_has_the_name_of_a_new_file()
     planned = stages.plan(world.sitemap(), clock=world.clock)
     receipts = [
         stages.write(world.sitemap(), planned.key or "", batch.number, clock=world.clock).receipt_key
-        for batch in planned.plan.batches
+        for batch in planned.batches
     ]
     theirs = {STATE_ID: "another"}
     world.store.public.put("pages-00002.xml.gz", b"theirs", mode=Overwrite(), metadata=theirs, content_type="text/xml")

@@ -52,7 +52,7 @@ class Table(ObservedTable):
 
     def note(self) -> str:
         planned = stages.plan(self.world.sitemap(), RunRequest(dry_run=True), clock=self.world.clock)
-        return planned.plan.sections["pages"].survey_note
+        return planned.sections["pages"].survey_note
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_the_plan_says_which_way_was_taken(table: Table) -> None:
         "the change log names 1 change in 1 of 20 ranges; only these are surveyed (the last "
     )
     planned = stages.plan(table.world.sitemap(), RunRequest(dry_run=True, full=True), clock=table.world.clock)
-    assert "  survey: every range is surveyed: a full run was requested" in explain(planned.plan)
+    assert "  survey: every range is surveyed: a full run was requested" in explain(planned)
 
 
 def test_the_position_is_committed_with_the_digests(table: Table) -> None:
@@ -180,7 +180,7 @@ def test_a_feed_that_cannot_be_followed_means_a_full_survey_and_a_warning(
     table.change(60, 0.7, is_recorded=False)
     damage(table.log)
     planned = stages.plan(table.world.sitemap(), RunRequest(dry_run=True), clock=table.world.clock)
-    assert any(words in warning and "every range is surveyed" in warning for warning in planned.plan.warnings)
+    assert any(words in warning and "every range is surveyed" in warning for warning in planned.warnings)
     assert table.build().shards.rewritten == 2
     assert table.is_right()
 
@@ -208,7 +208,7 @@ def test_a_change_that_the_replica_of_a_writing_task_lacks_is_found_later(table:
     world.rows[7].update(old)
     keys = [
         stages.write(world.sitemap(), planned.key or "", batch.number, clock=world.clock).receipt_key
-        for batch in planned.plan.batches
+        for batch in planned.batches
     ]
     stages.publish(world.sitemap(), planned.key or "", keys, clock=world.clock)
     world.rows[7].update(new)
@@ -227,7 +227,7 @@ def test_rows_that_are_new_and_that_the_replica_lacks_are_found_later(table: Tab
     del world.rows[-3:]
     keys = [
         stages.write(world.sitemap(), planned.key or "", batch.number, clock=world.clock).receipt_key
-        for batch in planned.plan.batches
+        for batch in planned.batches
     ]
     stages.publish(world.sitemap(), planned.key or "", keys, clock=world.clock)
     world.rows += new
@@ -242,7 +242,7 @@ def test_a_row_that_changes_before_it_is_read_makes_no_further_generation(table:
     table.change(7, 0.3)
     keys = [
         stages.write(world.sitemap(), planned.key or "", batch.number, clock=world.clock).receipt_key
-        for batch in planned.plan.batches
+        for batch in planned.batches
     ]
     report = stages.publish(world.sitemap(), planned.key or "", keys, clock=world.clock)
     assert report.sections["pages"].shards.waiting == 0
@@ -334,10 +334,9 @@ def test_a_refusal_of_rendered_rows_keeps_the_position() -> None:
 
 def test_a_full_run_that_is_carried_over_other_commits_surveys_all_the_next_time(table: Table) -> None:
     planned = stages.plan(table.world.sitemap(), RunRequest(full=True), clock=table.world.clock)
-    assert planned.key is not None
     receipts = [
         stages.write(table.world.sitemap(), planned.key, batch.number, clock=table.world.clock).receipt_key
-        for batch in planned.plan.batches
+        for batch in planned.batches
     ]
     table.change(40, 0.7)
     table.build()
@@ -352,11 +351,11 @@ def test_a_shard_kept_from_a_run_that_read_earlier_is_surveyed_the_next_time(tab
     table.change(40, 0.5)
     sitemap, clock = table.world.sitemap(), table.world.clock
     rival = stages.plan(sitemap, clock=clock)
-    theirs = [stages.write(sitemap, rival.key, b.number, clock=clock).receipt_key for b in rival.plan.batches]
+    theirs = [stages.write(sitemap, rival.key, b.number, clock=clock).receipt_key for b in rival.batches]
     table.change(41, 0.6)
     table.change(70, 0.7)
     full = stages.plan(sitemap, RunRequest(full=True), clock=clock)
-    ours = [stages.write(sitemap, full.key, b.number, clock=clock).receipt_key for b in full.plan.batches]
+    ours = [stages.write(sitemap, full.key, b.number, clock=clock).receipt_key for b in full.batches]
     stages.publish(sitemap, rival.key, theirs, clock=clock)
     stages.publish(sitemap, full.key, ours, clock=clock)
     table.build()

@@ -348,7 +348,7 @@ def test_a_dry_run_stores_nothing() -> None:
     change(world, 7)
     before = dict(world.config.state.objects)
     planned = stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock)
-    assert planned.plan.sections["pages"].count() == {"keep": 7, "wait": 1}
+    assert planned.sections["pages"].count() == {"keep": 7, "wait": 1}
     assert world.config.state.objects == before
 
 
@@ -359,12 +359,12 @@ def test_a_dry_run_says_that_a_change_of_a_shard_that_waits_is_to_be_published()
     for count, number in enumerate((7, 8), start=1):
         world.clock.advance(HOUR)
         change(world, number)
-        planned = stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock).plan
+        planned = stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock)
         assert planned.changes
         (line,) = (line for line in explain(planned) if "recent entries" in line)
         assert line.startswith(f"  recent entries list {count} URL")
         world.build()
-        assert not stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock).plan.changes
+        assert not stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock).changes
 
 
 def test_a_rollback_lists_what_its_generation_did() -> None:
@@ -411,10 +411,9 @@ def test_a_full_run_that_other_runs_overtook_loses_no_entry() -> None:
     world.build()
     world.clock.advance(5 * HOUR)
     planned = stages.plan(world.sitemap(), stages.RunRequest(full=True), clock=world.clock)
-    assert planned.key is not None
     receipts = [
         stages.write(world.sitemap(), planned.key, batch.number, clock=world.clock).receipt_key
-        for batch in planned.plan.batches
+        for batch in planned.batches
     ]
     loc = change(world, 7)
     world.build()

@@ -41,7 +41,7 @@ def counted(shards: int) -> dict[str, Any]:
             one.touch(1)
         planned, _ = step(f"{prefix}plan", one.plan)
         receipts = one.write(planned)
-        found[f"{prefix}batches"] = len(planned.plan.batches)
+        found[f"{prefix}batches"] = len(planned.batches)
         step(f"{prefix}publication", lambda planned=planned, receipts=receipts: one.publish(planned, receipts))
     return {**found, **one.sizes()}
 

@@ -40,8 +40,7 @@ class Shop:
     def plan(self, **request: Any) -> tuple[str, list[str]]:
         sitemap = self.sitemap()
         planned = stages.plan(sitemap, RunRequest(**request), clock=self.clock)
-        assert planned.key is not None
-        batches = planned.plan.batches
+        batches = planned.batches
         return planned.key, [
             stages.write(sitemap, planned.key, b.number, clock=self.clock).receipt_key for b in batches
         ]

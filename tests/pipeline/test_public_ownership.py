@@ -355,9 +355,7 @@ def test_a_worker_three_days_fast_writes_no_lastmod_of_the_future(
 
     rows.append(row(12))
     planned = stages.plan(sitemap, clock=right)
-    receipts = [
-        stages.write(sitemap, planned.key, batch.number, clock=right).receipt_key for batch in planned.plan.batches
-    ]
+    receipts = [stages.write(sitemap, planned.key, batch.number, clock=right).receipt_key for batch in planned.batches]
     a_day_fast = FakeClock(right.now() + timedelta(days=1))
     assert stages.publish(sitemap, planned.key, receipts, clock=a_day_fast).result == "published"
     assert max(index_dates()) <= limit

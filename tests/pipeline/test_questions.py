@@ -77,10 +77,7 @@ class Shop:
             planned = stages.plan(sitemap, RunRequest(asks=True, **request), clock=self.clock)
         except GuardError:
             return None, {}
-        assert planned.key is not None
-        keys = [
-            stages.write(sitemap, planned.key, b.number, clock=self.clock).receipt_key for b in planned.plan.batches
-        ]
+        keys = [stages.write(sitemap, planned.key, b.number, clock=self.clock).receipt_key for b in planned.batches]
         try:
             report = stages.publish(sitemap, planned.key, keys, unwritten={}, clock=self.clock)
         except GuardError as refused:
@@ -312,8 +309,7 @@ def test_a_section_that_the_code_lost_since_the_plan_asks_nothing(shop: Shop) ->
     build(shop.sitemap(), clock=shop.clock)
     shop.lose(30)
     planned = stages.plan(shop.sitemap(), RunRequest(asks=True), clock=shop.clock)
-    assert planned.key is not None
-    failures = failures_of([each for each in planned.plan.refusals if isinstance(each, Refusal)])
+    failures = failures_of([each for each in planned.refusals if isinstance(each, Refusal)])
     later = replace(shop.sitemap(), sections=shop.sitemap().sections[1:])
 
     assert approvals.ask(later, planned.key, [], failures, HOURS, clock=shop.clock) == {}
@@ -371,8 +367,7 @@ def test_a_question_that_opens_or_closes_during_a_promotion_does_not_stop_it(
     shop.posts.extend(row(2_000 + key) for key in range(30))
     sitemap = shop.sitemap()
     planned = stages.plan(sitemap, RunRequest(asks=True), clock=shop.clock)
-    assert planned.key is not None
-    keys = [stages.write(sitemap, planned.key, b.number, clock=shop.clock).receipt_key for b in planned.plan.batches]
+    keys = [stages.write(sitemap, planned.key, b.number, clock=shop.clock).receipt_key for b in planned.batches]
     put, left = MemoryObjects.put, [1]
 
     def meanwhile(objects: MemoryObjects, key: str, *args: Any, **kwargs: Any) -> Any:

@@ -58,8 +58,8 @@ def test_plan_never_promotes(interrupted: World, dry_run: bool) -> None:
     planned = stages.plan(interrupted.sitemap(), RunRequest(dry_run=dry_run), clock=interrupted.clock)
     assert interrupted.public() == before
     assert not promoted(interrupted)
-    assert planned.plan.sections["pages"].drift == ()
-    assert not planned.plan.sections["pages"].changes
+    assert planned.sections["pages"].drift == ()
+    assert not planned.sections["pages"].changes
 
 
 def test_a_lost_body_of_an_index_that_is_not_promoted_is_rendered_again(interrupted: World) -> None:
@@ -76,7 +76,7 @@ def test_a_lost_body_of_an_index_that_is_not_promoted_is_rendered_again(interrup
 
 def test_a_plan_and_a_search_say_that_files_are_not_public_yet(interrupted: World) -> None:
     planned = stages.plan(interrupted.sitemap(), RunRequest(dry_run=True), clock=interrupted.clock)
-    assert any("a run finishes its promotion first" in line for line in explain(planned.plan))
+    assert any("a run finishes its promotion first" in line for line in explain(planned))
     search = find(interrupted.sitemap(), row(50)["loc"])
     assert (search.listed, search.note) == (True, "the generation is committed, and not all its files are public yet")
     interrupted.build()

@@ -86,8 +86,7 @@ def test_a_sweep_that_lost_its_fence_removes_nothing() -> None:
     world.rows[0]["priority"] = 0.3
     planned = stages.plan(world.sitemap(), clock=world.clock)
     receipts = [
-        stages.write(world.sitemap(), planned.key, b.number, clock=world.clock).receipt_key
-        for b in planned.plan.batches
+        stages.write(world.sitemap(), planned.key, b.number, clock=world.clock).receipt_key for b in planned.batches
     ]
     world.rows[0]["priority"] = None
     world.clock.advance(timedelta(days=30))
@@ -97,7 +96,7 @@ def test_a_sweep_that_lost_its_fence_removes_nothing() -> None:
         assert stages.publish(world.sitemap(), planned.key, receipts, clock=slow).result == "published"
 
     build(world.sitemap(just_before(world, "state", MANIFEST, late)), clock=world.clock)
-    assert manifest_of(world).run == planned.plan.run
+    assert manifest_of(world).run == planned.run
     assert manifest_of(world).bodies() <= world.config.state.objects.keys()
 
 
@@ -143,9 +142,8 @@ def test_rows_that_are_gone_when_they_are_read_stop_the_run() -> None:
 def written(world: World, *, while_planned: Callable[[], object]) -> tuple[str, list[str]]:
     """The keys of a run's plan and of its receipts. The table changes between the two."""
     planned = stages.plan(world.sitemap(), clock=world.clock)
-    assert planned.key is not None
     while_planned()
-    batches = planned.plan.batches
+    batches = planned.batches
     return planned.key, [
         stages.write(world.sitemap(), planned.key, batch.number, clock=world.clock).receipt_key for batch in batches
     ]

@@ -26,7 +26,7 @@ def sitemap(rows: list[dict[str, Any]], *, loc: str = "loc", **settings: Any) ->
 
 
 def dry(site: Sitemap) -> Any:
-    return plan(site, RunRequest(dry_run=True)).plan
+    return plan(site, RunRequest(dry_run=True))
 
 
 def rows(number: int, loc: str = URL + "p/{}") -> list[dict[str, Any]]:
@@ -147,7 +147,7 @@ def test_a_check_says_what_every_rule_does_to_the_first_rows() -> None:
     data = [*rows(30), {"id": 31, "loc": f"{URL}p/1"}, {"id": 32, "loc": "/p/32"}, {"id": 33, "loc": "ftp://x/"}]
     site = sitemap([*data, {"id": 34, "loc": f"{URL}late"}, {"id": None, "loc": f"{URL}keyless"}])
 
-    (check,) = plan(site, RunRequest(dry_run=True, check_rows=33)).plan.checks
+    (check,) = plan(site, RunRequest(dry_run=True, check_rows=33)).checks
 
     assert (check.section, check.rows, check.all_rows, check.urls) == ("products", 33, 34, 31)
     assert check.xml_byte_size > 31 * len("<url><loc></loc></url>")
@@ -169,7 +169,7 @@ def test_a_check_reads_an_unchanged_section_too() -> None:
     site = sitemap(rows(30))
     build(site)
 
-    made = plan(site, RunRequest(dry_run=True, check_rows=7)).plan
+    made = plan(site, RunRequest(dry_run=True, check_rows=7))
 
     assert not made.changes
     assert [(check.rows, check.urls) for check in made.checks] == [(7, 7)]
@@ -183,6 +183,6 @@ def test_a_check_renders_each_shard_of_its_own() -> None:
     data = [*rows(8), {"id": 99, "loc": f"{URL}p/0"}]
     site = sitemap(data, shards=ShardPolicy(max_urls=5))
 
-    (check,) = plan(site, RunRequest(dry_run=True, check_rows=100)).plan.checks
+    (check,) = plan(site, RunRequest(dry_run=True, check_rows=100)).checks
 
     assert (check.rows, check.urls) == (9, 9) == (9, build(site).urls)

@@ -158,7 +158,7 @@ def test_more_index_files_than_google_takes_are_told_before_and_after(config, cl
     monkeypatch.setattr(verifier, "MAX_INDEXES", 4)
     sections = [Section(f"s{n}", source(1, f"s{n}")) for n in range(5)]
     many = sitemap(config, *sections, index="per_section")
-    planned = stages.plan(many, stages.RunRequest(dry_run=True), clock=clock).plan
+    planned = stages.plan(many, stages.RunRequest(dry_run=True), clock=clock)
     (warning,) = planned.warnings
     assert "5 index files at https://www.example.com/: Google reads at most 4 " in warning
     report = build(many, clock=clock)
@@ -172,6 +172,6 @@ def test_more_index_files_than_google_takes_are_told_before_and_after(config, cl
     assert build(fewer, clock=clock).warnings == ()
     assert of_sitemap(fewer).verify().failures == ()
     again = sitemap(config, *sections, index="per_section")
-    only_one = stages.plan(again, stages.RunRequest(dry_run=True, sections=("s0",)), clock=clock).plan
+    only_one = stages.plan(again, stages.RunRequest(dry_run=True, sections=("s0",)), clock=clock)
     assert len(only_one.warnings) == 1, "the sections that this run leaves alone count as well"
     assert build(sitemap(MemoryStore(base_url=BASE), *sections), clock=clock).warnings == ()

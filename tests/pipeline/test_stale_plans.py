@@ -35,8 +35,7 @@ class Site:
 
     def plan(self, sitemap: Sitemap, **request: Any) -> tuple[str, list[str]]:
         planned = stages.plan(sitemap, RunRequest(**request), clock=self.clock)
-        assert planned.key is not None
-        batches = planned.plan.batches
+        batches = planned.batches
         return planned.key, [
             stages.write(sitemap, planned.key, b.number, clock=self.clock).receipt_key for b in batches
         ]

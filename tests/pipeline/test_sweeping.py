@@ -231,7 +231,7 @@ def test_a_publish_that_is_cleared_after_the_grace_does_not_deny_what_the_run_pu
     planned = stages.plan(world.sitemap(), clock=world.clock)
     receipts = [
         stages.write(world.sitemap(), planned.key, batch.number, clock=world.clock).receipt_key
-        for batch in planned.plan.batches
+        for batch in planned.batches
     ]
     stages.publish(world.sitemap(), planned.key, receipts, clock=world.clock)
     world.rows[0]["priority"] = 0.3

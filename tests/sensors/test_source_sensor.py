@@ -299,10 +299,8 @@ def test_a_run_that_began_before_the_start_does_not_hold_the_next_run_back(
     clock.advance(hour)
     triggers.record_mark(sitemap, "shop.wait", triggers.ProbeMark(value="2", at=clock.now().isoformat()))
     clock.advance(hour)
-    receipts = [
-        stages.write(sitemap, str(plan.key), batch.number, clock=clock).receipt_key for batch in plan.plan.batches
-    ]
-    stages.publish(sitemap, str(plan.key), receipts, clock=clock)
+    receipts = [stages.write(sitemap, plan.key, batch.number, clock=clock).receipt_key for batch in plan.batches]
+    stages.publish(sitemap, plan.key, receipts, clock=clock)
     assert triggers.last_mark(sitemap, "shop.wait") is None
     clock.advance(hour)
     build(sitemap, clock=clock)
@@ -380,7 +378,7 @@ def test_each_poke_of_one_run_sees_the_rows_of_its_own_moment_and_leaves_no_tabl
     )
 
     def poke() -> bool:
-        return stages.plan(sitemap, stages.RunRequest(dry_run=True)).plan.changes
+        return stages.plan(sitemap, stages.RunRequest(dry_run=True)).changes
 
     build(sitemap)
     assert not poke()

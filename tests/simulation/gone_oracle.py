@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps import ledger
-from airflow_sitemaps.pipeline.state.repository import plan_key
 from airflow_sitemaps.shards.codec import decode_gone, decode_plan
 from airflow_sitemaps.shards.gone import GoneUrls
+from airflow_sitemaps.shards.plan import plan_key
 from tests.simulation.dagfile import GONE
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.pipeline.state.repository import MANIFEST, plan_key
+from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.layout import RECENT
+from airflow_sitemaps.shards.plan import plan_key
 from airflow_sitemaps.shards.ranges import is_partition
 from tests.simulation.content import Content, parsed
 from tests.simulation.dagfile import REWRITE_AFTER

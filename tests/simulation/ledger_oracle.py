@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps import ledger as codec
-from airflow_sitemaps.pipeline.state.repository import plan_key, run_directory
+from airflow_sitemaps.pipeline.state.repository import run_directory
 from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.shards import checksum_of
 from airflow_sitemaps.shards.codec import decode_plan
+from airflow_sitemaps.shards.plan import plan_key
 from tests.simulation.date_oracle import Reading, WrongDateError
 
 if TYPE_CHECKING:

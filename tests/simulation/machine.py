@@ -256,13 +256,12 @@ class IncrementalMachine(RuleBasedStateMachine):
     def write_twice_while_rows_change(self, key: int) -> None:
         """Write a batch again after the rows changed, and publish the last receipt."""
         planned = stages.plan(self._sitemap(), clock=self.clock)
-        assert planned.key is not None
-        for batch in planned.plan.batches:
+        for batch in planned.batches:
             stages.write(self._sitemap(), planned.key, batch.number, clock=self.clock)
         self._insert(key, 0, 0.5)
         receipts = [
             stages.write(self._sitemap(), planned.key, batch.number, clock=self.clock).receipt_key
-            for batch in planned.plan.batches
+            for batch in planned.batches
         ]
         stages.publish(self._sitemap(), planned.key, receipts, clock=self.clock)
         self.current = False

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import RunRequest
     from airflow_sitemaps.ports import Clock
     from airflow_sitemaps.shards.manifest import Question
-    from airflow_sitemaps.shards.plan import SectionFailure
+    from airflow_sitemaps.shards.plan import Plan, SectionFailure
     from airflow_sitemaps.sitemap import Sitemap
     from tests.simulation.environment import Environment
     from tests.simulation.scheduler import Scheduler
@@ -95,7 +95,7 @@ class SimulatedAirflow:
 
     def _run(self, name: str, request: RunRequest) -> None:
         planned = self.task(f"{name}.plan", lambda: self._planned(request))
-        key, batches = planned.key, [batch.number for batch in planned.plan.batches]
+        key, batches = planned.key, [batch.number for batch in planned.batches]
 
         def write(number: int) -> str:
             written = self.task(
@@ -118,16 +118,16 @@ class SimulatedAirflow:
                 receipts[again] = write(batches[again])
             self._publish(f"{name}.cleared", planned, receipts)
 
-    def _planned(self, request: RunRequest) -> stages.Planned:
+    def _planned(self, request: RunRequest) -> Plan:
         """Play the plan operator: recover, then plan."""
         environment, started, clock = self.environment, self.scheduler.turn, self._clock()
         moment = environment.clock.now()
         sitemap, code = environment.sitemap(), environment.dagfile
         stages.recover(sitemap, clock=clock)
         planned = stages.plan(sitemap, request, clock=clock)
-        failed, ended = {failure.section for failure in planned.plan.failures}, self.scheduler.turn
+        failed, ended = {failure.section for failure in planned.failures}, self.scheduler.turn
         sections = tuple(name for name in request.sections or code.sections if name not in failed)
-        rebases = planned.plan.rebases
+        rebases = planned.rebases
         intention = Intention(
             code,
             sections,
@@ -136,18 +136,18 @@ class SimulatedAirflow:
             whole=not request.sections,
             rebases=rebases,
             moment=moment,
-            base=planned.plan.base_generation,
+            base=planned.base_generation,
         )
-        environment.oracle.planned(planned.plan.run, intention)
+        environment.oracle.planned(planned.run, intention)
         return planned
 
-    def _publish(self, name: str, planned: stages.Planned, receipts: list[str]) -> None:
+    def _publish(self, name: str, planned: Plan, receipts: list[str]) -> None:
         """The publish operator. An empty receipt stands for a batch that could not be written."""
         given = tuple(receipt for receipt in receipts if receipt)
-        key, batches = planned.key, planned.plan.batches
+        key, batches = planned.key, planned.batches
         assert key is not None
         missing = [batch for batch, receipt in zip(batches, receipts, strict=True) if not receipt]
-        self.environment.oracle.left_out(planned.plan.run, {batch.section for batch in missing})
+        self.environment.oracle.left_out(planned.run, {batch.section for batch in missing})
         self.task(f"{name}.publish", lambda: self._published(key, given, partly=bool(missing)))
 
     def _published(self, key: str, receipts: tuple[str, ...], *, partly: bool = False) -> Report:
@@ -216,11 +216,10 @@ class SimulatedAirflow:
     def build(self, request: RunRequest) -> Report:
         """Play a whole run in one process, as the command line does."""
         planned = self._planned(request)
-        assert planned.key is not None
         key, clock = planned.key, self._clock()
         receipts = [
             stages.write(self.environment.sitemap(), key, batch.number, clock=clock).receipt_key
-            for batch in planned.plan.batches
+            for batch in planned.batches
         ]
         return self._published(key, tuple(receipts))
 

@@ -159,7 +159,7 @@ def test_no_range_that_overflows_is_cut_at_a_key_that_is_not_utf8(name: str, mon
     base.run("INSERT INTO hostile VALUES " + ", ".join(f"({n}, {written.format(n)})" for n in range(48, 54)))
     words = r"section 'pages': the key holds 'a(\\x[A-F0-9]{2})+\d', which is not UTF-8"
     with pytest.raises(SourceConfigurationError, match=words):
-        _ = [stages.write(sitemap, plan.key, batch.number) for batch in plan.plan.batches]
+        _ = [stages.write(sitemap, plan.key, batch.number) for batch in plan.batches]
 
 
 BLOBS = {

@@ -140,7 +140,7 @@ def test_a_survey_above_the_ceiling_is_refused_before_it_runs(sitemap: Any, capl
 
 
 def test_the_plan_says_what_the_survey_scans(sitemap: Any) -> None:
-    plan = stages.plan(sitemap(None), RunRequest(dry_run=True)).plan
+    plan = stages.plan(sitemap(None), RunRequest(dry_run=True))
     (line,) = (line for line in explain(plan) if "estimated to scan" in line)
     assert line == "  the survey was estimated to scan 1.9 MB"
     assert decode_plan(encode(plan)) == plan

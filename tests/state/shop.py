@@ -68,8 +68,7 @@ def write_state(folder: Path, clock: FakeClock) -> None:
         clock.advance(HOUR)
     warehouse(folder, 3)
     planned = stages.plan(sitemap, clock=clock)
-    assert planned.key is not None
-    for batch in planned.plan.batches:
+    for batch in planned.batches:
         stages.write(sitemap, planned.key, batch.number, clock=clock)
 
 

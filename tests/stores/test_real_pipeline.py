@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_sitemaps.ports import StoreConfig
+    from airflow_sitemaps.shards.plan import Plan
     from tests.support.s3 import S3Server
 
 pytestmark = pytest.mark.heavy
@@ -109,9 +110,8 @@ def test_of_rivals_one_wins_and_nothing_is_lost(site: Site) -> None:
         site.rows.append(site.row(1000 + round_))
         plans = [stages.plan(site.sitemap()) for _ in range(3)]
 
-        def run(planned: stages.Planned) -> int:
-            assert planned.key is not None
-            numbers = [batch.number for batch in planned.plan.batches]
+        def run(planned: Plan) -> int:
+            numbers = [batch.number for batch in planned.batches]
             keys = [stages.write(site.sitemap(), planned.key, number).receipt_key for number in numbers]
             with suppress(ConflictError):
                 return stages.publish(site.sitemap(), planned.key, keys).generation

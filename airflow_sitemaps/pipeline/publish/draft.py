@@ -21,7 +21,7 @@ from airflow_sitemaps.pipeline.publish.commit_files import commit_facts
 from airflow_sitemaps.pipeline.publish.gone_urls import with_gone_urls
 from airflow_sitemaps.pipeline.publish.public_files import headers_changed, put_again, with_files
 from airflow_sitemaps.pipeline.refusals import at_commit, change_of, missing_at_commit
-from airflow_sitemaps.pipeline.state.repository import StateRepository, plan_key, receipts_directory
+from airflow_sitemaps.pipeline.state.repository import StateRepository, receipts_directory
 from airflow_sitemaps.protocol import CURRENT, lastmod
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
@@ -29,7 +29,7 @@ from airflow_sitemaps.shards.commit import complete, next_manifest
 from airflow_sitemaps.shards.guards import SMALLEST, Refusal, refusal_text
 from airflow_sitemaps.shards.guards.row_losses import RowLosses
 from airflow_sitemaps.shards.layout import SUFFIX, Format, IndexSettings
-from airflow_sitemaps.shards.plan import Action, Plan, SectionPlan, failures_of
+from airflow_sitemaps.shards.plan import Action, Plan, SectionPlan, failures_of, plan_key
 from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:

@@ -33,12 +33,12 @@ from airflow_sitemaps.pipeline.state.repository import (
     bounded_time,
     generation_key,
     known_key,
-    plan_key,
     run_directory,
 )
 from airflow_sitemaps.ports import Clock, ObjectInfo, Store
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.manifest import Departed, Manifest
+from airflow_sitemaps.shards.plan import plan_key
 
 log = logging.getLogger(__name__)
 

@@ -200,11 +200,6 @@ def batch_of(receipt_key: str) -> int:
     return int(receipt_key.rpartition("/")[2].partition("-")[0])
 
 
-def plan_key(run: str) -> str:
-    """Return the key of a run's plan."""
-    return f"plans/{run}.json.gz"
-
-
 def generation_key(generation: int) -> str:
     """Return the key of an earlier generation's manifest."""
     return f"{GENERATIONS}{generation:08d}.json.gz"
@@ -281,11 +276,9 @@ class StateRepository:
         stored = self.objects.get(generation_key(number))
         return None if stored is None else codec.decode_manifest(stored.body, self.objects.url(stored.info.key))
 
-    def write_plan(self, plan: Plan) -> str:
-        """Store a plan and return its key."""
-        key = plan_key(plan.run)
-        put_verified(self.objects, key, codec.encode(plan), mode=Create(), write_id=plan.run, content_type=GZIP)
-        return key
+    def write_plan(self, plan: Plan) -> None:
+        """Store a plan."""
+        put_verified(self.objects, plan.key, codec.encode(plan), mode=Create(), write_id=plan.run, content_type=GZIP)
 
     def read_plan(self, key: str) -> Plan:
         """Read a stored plan."""
