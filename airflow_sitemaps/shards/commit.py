@@ -51,7 +51,7 @@ def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt],
         write_id=facts.write_id,
         run=plan.run,
         owner=facts.owner,
-        base_url=facts.index.base_url,
+        base_url=facts.base_url,
         committed_at=facts.now,
         # Sections that the code does not name follow the others.
         sections={name: sections[name] for name in (*facts.sections, *sections) if name in sections},
@@ -143,10 +143,7 @@ def _stale(what: str, changed_in: int, base: int, old: Manifest | None) -> Confl
 
 def _index_record(old: Manifest | None, generation: int, facts: CommitFacts) -> IndexRecord:
     """Return the index settings of this commit, or the last record if the settings are the same."""
-    index = facts.index
-    record = IndexRecord(
-        name=index.name, mode=index.mode, limits=index.limits.name, extras=facts.extras, changed_in=generation
-    )
+    record = replace(facts.index, changed_in=generation)
     before = old.index_record if old is not None else None
     if before is not None and replace(record, changed_in=before.changed_in) == before:
         return before

@@ -15,13 +15,13 @@ from urllib.parse import urlsplit
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol import CURRENT, Limits
+from airflow_sitemaps.protocol import CURRENT, PROFILES, Limits
 from airflow_sitemaps.protocol.loc import normalise
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.manifest import IndexRecord, Manifest, SectionManifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,16 +147,6 @@ def numbered(index_name: str) -> re.Pattern[str]:
     return re.compile(rf"{first}(?:-(?:[2-9]|[1-9]\d+))?{re.escape(dot + suffix)}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexSettings:
-    """Settings of the indexes."""
-
-    base_url: str
-    name: str
-    mode: Literal["one", "per_section"]
-    limits: Limits
-
-
 def checked_base_url(base_url: str, *, where: str) -> str:
     """Return the address of a public folder, ending in ``/``, or raise ConfigurationError, which says what is wrong."""
     shown = "…" if "@" in str(base_url) else repr(base_url)  # it may hold a password
@@ -195,13 +185,13 @@ def address(section: SectionManifest, name: str) -> str:
     return section.base_url + name[len(section.path) :]
 
 
-def index_entries(manifest: Manifest, settings: IndexSettings) -> dict[str, tuple[IndexEntry, ...]]:
+def index_entries(manifest: Manifest, settings: IndexRecord) -> dict[str, tuple[IndexEntry, ...]]:
     """Return the entries of each index file by its name; there are several files if one is not enough.
 
     The files of recent entries and gone URLs come first, then the sections in order, and their shards in key order.
     """
     groups: dict[str, list[IndexEntry]] = {}
-    listed: list[IndexEntry] = [(settings.base_url + f.name, f.modified_at) for f in manifest.extras if f.listed]
+    listed: list[IndexEntry] = [(manifest.base_url + f.name, f.modified_at) for f in manifest.extras if f.listed]
     if listed:
         groups[settings.name if settings.mode == "one" else with_part(settings.name, "recent")] = listed
     for section in manifest.sections.values():
@@ -209,7 +199,7 @@ def index_entries(manifest: Manifest, settings: IndexSettings) -> dict[str, tupl
         groups.setdefault(stem, []).extend((address(section, f.name), f.modified_at) for f in section.files())
     result: dict[str, tuple[IndexEntry, ...]] = {}
     for stem, entries in groups.items():
-        for number, part in enumerate(_parts(entries, settings.limits), start=1):
+        for number, part in enumerate(_parts(entries, PROFILES[settings.limits]), start=1):
             result[stem if number == 1 else with_part(stem, str(number))] = part
     return result
 
@@ -225,7 +215,7 @@ def extra_urls(manifest: Manifest) -> tuple[str, ...]:
     return tuple(manifest.base_url + file.name for file in manifest.extras if file.name not in (STYLESHEET, GONE))
 
 
-def index_contents(manifest: Manifest, settings: IndexSettings) -> dict[str, bytes]:
+def index_contents(manifest: Manifest, settings: IndexRecord) -> dict[str, bytes]:
     """Return the uncompressed bytes of each index file by its name."""
     # Beside the index, so that a copy of the folder shows it as well.
     stylesheet = STYLESHEET if any(file.name == STYLESHEET for file in manifest.extras) else None

@@ -14,8 +14,8 @@ from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.shards import Member
 from airflow_sitemaps.shards.guards import Permit
 from airflow_sitemaps.shards.guards.judgement import day_of, least_of, recent_days, size_of
-from airflow_sitemaps.shards.layout import Format, IndexSettings, fits, shard_name
-from airflow_sitemaps.shards.manifest import PublicFile, SectionManifest, Shard, restore, succeed
+from airflow_sitemaps.shards.layout import Format, fits, shard_name
+from airflow_sitemaps.shards.manifest import IndexRecord, PublicFile, SectionManifest, Shard, restore, succeed
 from airflow_sitemaps.shards.plan import Action, Plan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.ranges import Digest, is_partition
 
@@ -189,12 +189,12 @@ class CommitFacts:
 
     owner: str
     sections: Mapping[str, SectionFacts]
-    index: IndexSettings
+    base_url: str
+    index: IndexRecord
     history: int
     now: datetime
     write_id: str
     index_etags: Mapping[str, str | None] = field(default_factory=dict)
-    extras: tuple[str, ...] = ()
     adopted: tuple[str, ...] = ()
     state_id: str = ""
 

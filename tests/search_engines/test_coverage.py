@@ -13,10 +13,9 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.protocol import CURRENT
+from airflow_sitemaps.protocol import CURRENT, PROFILES
 from airflow_sitemaps.search_engines import searchconsole
 from airflow_sitemaps.search_engines.searchconsole import COVERAGE, KEPT, SubmittedSitemap, history, observe
-from airflow_sitemaps.shards import layout
 from airflow_sitemaps.stores.memory import MemoryObjects
 from airflow_sitemaps.testing import FakeClock, MemorySourceConfig
 
@@ -82,13 +81,10 @@ def test_each_of_several_indexes_lists_its_own_shards() -> None:
     rows = [{"id": n, "loc": f"{URL}p/{n}"} for n in range(10)]
     policy = ShardPolicy(max_urls=2)
     sitemap = Sitemap(MemoryStore(base_url=URL), [Section("a", MemorySourceConfig(rows), shards=policy)])
-    settings = layout.IndexSettings(
-        base_url=URL, name="sitemap.xml", mode="one", limits=replace(CURRENT, max_sitemaps=3)
-    )
     build(sitemap)
     manifest = StateRepository(sitemap.store.open().state).published()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(searchconsole, "index_settings", lambda _: settings)
+        patched.setitem(PROFILES, "current", replace(CURRENT, max_sitemaps=3))
         listed = searchconsole._listed(manifest, sitemap)
     assert listed == {f"{URL}sitemap.xml": 6, f"{URL}sitemap-2.xml": 4}
 

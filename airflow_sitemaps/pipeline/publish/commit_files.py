@@ -31,12 +31,11 @@ from airflow_sitemaps.shards.layout import (
     FEED_NAMES,
     GONE,
     RECENT,
-    IndexSettings,
     index_contents,
     index_entries,
     with_part,
 )
-from airflow_sitemaps.shards.manifest import Manifest, PublicFile, later, restore, succeed
+from airflow_sitemaps.shards.manifest import IndexRecord, Manifest, PublicFile, later, restore, succeed
 from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
@@ -64,12 +63,12 @@ def commit_facts(
             s.name: SectionFacts(path=s.path, base_url=sitemap.base_url_of(s), format=s.format, member=s.member)
             for s in sitemap.sections
         },
+        base_url=sitemap.store.base_url,
         index=index_settings(sitemap),
         history=sitemap.history,
         now=bounded_time(store.state, clock, stored_at),
         write_id=clock.token(),
         index_etags=_index_etags(store, old, (sitemap.store.index_name, *wanted), adopted),
-        extras=tuple(sorted(sitemap.extra_names)),
         adopted=tuple(adopted),
         state_id=(old.state_id if old is not None else "") or clock.token(),
     )
@@ -95,11 +94,10 @@ def _index_etags(
     return drifted
 
 
-def index_settings(sitemap: Sitemap) -> IndexSettings:
+def index_settings(sitemap: Sitemap) -> IndexRecord:
     """Return the index settings of the code."""
-    return IndexSettings(
-        base_url=sitemap.store.base_url, name=sitemap.store.index_name, mode=sitemap.index, limits=sitemap.index_limits
-    )
+    extras, limits = tuple(sorted(sitemap.extra_names)), sitemap.index_limits.name
+    return IndexRecord(name=sitemap.store.index_name, mode=sitemap.index, limits=limits, extras=extras)
 
 
 def index_names(sitemap: Sitemap) -> tuple[str, ...]:

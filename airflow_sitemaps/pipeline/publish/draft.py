@@ -28,7 +28,8 @@ from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.commit import complete, next_manifest
 from airflow_sitemaps.shards.guards import SMALLEST, Refusal, refusal_text
 from airflow_sitemaps.shards.guards.row_losses import RowLosses
-from airflow_sitemaps.shards.layout import SUFFIX, Format, IndexSettings
+from airflow_sitemaps.shards.layout import SUFFIX, Format
+from airflow_sitemaps.shards.manifest import IndexRecord
 from airflow_sitemaps.shards.plan import Action, Plan, SectionPlan, failures_of, plan_key
 from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
@@ -390,7 +391,8 @@ def _facts(live: Manifest, plan: Plan) -> CommitFacts:
     return CommitFacts(
         owner=live.owner,
         sections=facts,
-        index=IndexSettings(base_url=live.base_url, name="", mode="one", limits=CURRENT),
+        base_url=live.base_url,
+        index=IndexRecord(name="", mode="one", limits=CURRENT.name),
         history=0,
         now=plan.created_at,
         write_id="",
