@@ -12,7 +12,7 @@ from typing import Any, Final
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import rows_of_body
-from airflow_sitemaps.pipeline.plan.surveys import Narrowed, PartialSurvey, SharedSurveys, key_change, narrow
+from airflow_sitemaps.pipeline.plan.surveys import Narrowed, SharedSurveys, key_change, narrow, survey_of
 from airflow_sitemaps.pipeline.publish import public_files
 from airflow_sitemaps.pipeline.publish.early_entries import next_early
 from airflow_sitemaps.pipeline.request import SectionContext, names_of
@@ -170,11 +170,11 @@ def _actions(
 
     If only some ranges were surveyed, the ranges to read are surveyed too, because a plan needs their number of rows.
     """
-    shards, partial = context.before.shards if context.before is not None else (), narrowed.survey
+    shards, is_partial = context.before.shards if context.before is not None else (), narrowed.wanted is not None
     version = "" if narrowed.known is None else narrowed.known.version
-    taken = None if shared is None else shared.take(context, None if fresh or partial is not None else version)
+    taken = None if shared is None else shared.take(context, None if fresh or is_partial else version)
     while True:
-        ranges, survey = _ranges(context, fresh, partial, taken)
+        ranges, survey = _ranges(context, fresh, narrowed, taken)
         if renamed:
             ranges = tuple(replace(item, carries=None, reason=item.reason or renamed) for item in ranges)
         decision = DecisionContext(
@@ -185,18 +185,18 @@ def _actions(
             bodiless=files.bodiless,
             names_olds=context.section.ledger or context.sitemap.guards_of(context.section).canary is not None,
             rewrite_after=context.policy.rewrite_after,
-            surveyed=None if partial is None else partial.surveyed,
+            surveyed=narrowed.surveyed if is_partial else None,
             reads_early=bool(narrowed.changed),
         )
         actions = decide(ranges, shards, decision)
         pairs = zip(ranges, actions, strict=True)
         read = [old for item, action in pairs if action.kind.writes for old in item.olds]
-        if partial is None or not partial.include(read):
+        if not narrowed.include(read):
             return actions, survey
 
 
 def _ranges(
-    context: SectionContext, fresh: str, partial: PartialSurvey | None, taken: Survey | None
+    context: SectionContext, fresh: str, narrowed: Narrowed, taken: Survey | None
 ) -> tuple[tuple[LayoutRange, ...], Survey]:
     """Return the new ranges and their survey, unless it is ``taken`` already.
 
@@ -206,10 +206,10 @@ def _ranges(
     if fresh or before is None:
         everything = KeyRange(None, None)
         ranges = cut(everything, context.source.boundaries(everything, policy.target_urls))
-        survey = _survey(context, context.source, ranges)
+        survey = survey_of(context, ranges)
         pieces = zip(ranges, survey.digests, strict=True)
         return tuple(_checked(context, LayoutRange(range=r, digest=d, reason=fresh)) for r, d in pieces), survey
-    survey = taken or _survey(context, partial or context.source, [shard.range for shard in before.shards])
+    survey = taken or narrowed.survey(context, [shard.range for shard in before.shards])
     layout: list[LayoutRange] = []
     for position, (shard, digest) in enumerate(zip(before.shards, survey.digests, strict=True)):
         if digest.rows > policy.max_urls:
@@ -223,20 +223,13 @@ def _ranges(
     return join(layout, before.shards, policy, context.sitemap.limits_of(section), file_urls), survey
 
 
-def _survey(context: SectionContext, source: Source | PartialSurvey, ranges: Sequence[KeyRange]) -> Survey:
-    """Survey ranges, with the checksum of urgent columns if the changes of others may wait."""
-    if context.policy.rewrite_after is None:
-        return source.survey(ranges)
-    return source.survey(ranges, urgent=True)
-
-
 def _cut(context: SectionContext, shard: Shard, position: int, digest: Digest) -> list[LayoutRange]:
     source, policy = context.source, context.policy
     appended = _append_cut(context, shard) if shard.range.upper is None else ()
     boundaries = appended or source.boundaries(shard.range, split_size(digest.rows, policy))
     pieces = cut(shard.range, boundaries)
     result = []
-    for number, (within, part) in enumerate(zip(pieces, _survey(context, source, pieces).digests, strict=True)):
+    for number, (within, part) in enumerate(zip(pieces, survey_of(context, pieces).digests, strict=True)):
         if number == 0 and (appended or len(pieces) == 1):
             piece = LayoutRange(range=within, digest=part, olds=(position,), before=(position,), carries=position)
         elif appended:

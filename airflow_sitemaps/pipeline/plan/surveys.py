@@ -17,7 +17,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
@@ -47,50 +47,42 @@ CLOCK_CHANGE: Final = timedelta(hours=2)
 """Time after a clock change during which local times without a time zone may be ambiguous."""
 
 
-class PartialSurvey:
-    """A surveyor that queries only the ranges that may have changed; the others have the digests of the last survey.
-
-    ``include`` adds ranges that the run reads for another reason: a plan needs their present number of rows.
-    """
-
-    def __init__(self, source: Source, section: SectionManifest, positions: Iterable[int] = ()) -> None:
-        self._source = source
-        self._section = section
-        self._wanted = set(positions)
-        self.surveyed: dict[int, Digest] = {}
-        """Digests of the ranges that this run surveyed, by position."""
-
-    def include(self, positions: Iterable[int]) -> bool:
-        """Include ranges in the next survey; return whether one of them was not included before."""
-        self._wanted.update(positions)
-        return not self._wanted <= self.surveyed.keys()
-
-    def survey(self, ranges: Sequence[KeyRange], *, urgent: bool = False) -> Survey:
-        """Return the digests of all ranges; for ranges that are not queried, those of the last survey."""
-        asked = sorted(self._wanted - self.surveyed.keys())
-        null_keys, samples = self._section.null_keys, self._section.samples.get("key-null", ())
-        if asked:
-            wanted = [ranges[position] for position in asked]
-            survey = self._source.survey(wanted, urgent=True) if urgent else self._source.survey(wanted)
-            self.surveyed.update(zip(asked, survey.digests, strict=True))
-            null_keys, samples = survey.null_keys, survey.null_key_samples
-        digests = [self.surveyed.get(position, shard.digest) for position, shard in enumerate(self._section.shards)]
-        return Survey(digests=tuple(digests), null_keys=null_keys, null_key_samples=samples)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Narrowed:
-    """What the survey of a section covers; without a ``survey`` of the ranges that may have changed, every range.
+    """The survey of a section: of the ranges ``wanted``, which may have changed, or of every range if it is None.
 
-    ``known`` is what the next run may rely on, None if nothing: it surveys every range.
+    ``known`` is what the next run may rely on, None if nothing: it surveys every range. ``surveyed`` has the digests of the
+    wanted ranges that this run surveyed, by position; the others have the digests of the last survey.
     """
 
     known: Known | None = None
-    survey: PartialSurvey | None = None
+    wanted: set[int] | None = None
     note: str = ""
     warnings: tuple[str, ...] = ()
     earlier: Known | None = None
     changed: tuple[EarlyEntry, ...] = ()
+    surveyed: dict[int, Digest] = field(default_factory=dict)
+
+    def include(self, positions: Iterable[int]) -> bool:
+        """Include ranges that the run reads; return whether one was not surveyed: a plan needs its present number of rows."""
+        if self.wanted is None:
+            return False
+        self.wanted.update(positions)
+        return not self.wanted <= self.surveyed.keys()
+
+    def survey(self, context: SectionContext, ranges: Sequence[KeyRange]) -> Survey:
+        """Return the digests of all ranges of the section as it was."""
+        before = context.before
+        if self.wanted is None or before is None:
+            return survey_of(context, ranges)
+        asked = sorted(self.wanted - self.surveyed.keys())
+        null_keys, samples = before.null_keys, before.samples.get("key-null", ())
+        if asked:
+            survey = survey_of(context, [ranges[position] for position in asked])
+            self.surveyed.update(zip(asked, survey.digests, strict=True))
+            null_keys, samples = survey.null_keys, survey.null_key_samples
+        digests = [self.surveyed.get(position, shard.digest) for position, shard in enumerate(before.shards)]
+        return Survey(digests=tuple(digests), null_keys=null_keys, null_key_samples=samples)
 
     def with_ages(self, before: SectionManifest | None, actions: Sequence[RangeAction]) -> Known | None:
         """Return what the next run may rely on, with the number of runs since the range of each action was surveyed.
@@ -100,14 +92,21 @@ class Narrowed:
         if self.known is None or self.known.watermark is None:
             return self.known
         ages = [0] * len(actions)
-        if before is not None and self.survey is not None and self.earlier is not None:
+        if before is not None and self.wanted is not None and self.earlier is not None:
             places: dict[Key | None, int] = {action.range.lower: number for number, action in enumerate(actions)}
             place = 0
             for at, shard in enumerate(before.shards):
                 place = places.get(shard.range.lower, place)
-                if not actions[place].kind.writes and at not in self.survey.surveyed:
+                if not actions[place].kind.writes and at not in self.surveyed:
                     ages[place] = max(ages[place], _age(self.earlier, at) + 1)
         return structs.replace(self.known, ages=tuple(ages))
+
+
+def survey_of(context: SectionContext, ranges: Sequence[KeyRange]) -> Survey:
+    """Survey ranges, with the checksum of urgent columns if the changes of others may wait."""
+    if context.policy.rewrite_after is None:
+        return context.source.survey(ranges)
+    return context.source.survey(ranges, urgent=True)
 
 
 def narrow(context: SectionContext, cause: str) -> Narrowed:
@@ -123,7 +122,7 @@ def narrow(context: SectionContext, cause: str) -> Narrowed:
     changed = _version_change(context, earlier, version) if version else ""
     if before is not None and earlier is not None and version and not changed:
         note = f"its table has not changed since {earlier.surveyed_at}; nothing is surveyed"
-        narrowed = Narrowed(known=earlier, survey=PartialSurvey(context.source, before), note=note)
+        narrowed = Narrowed(known=earlier, wanted=set(), note=note)
     elif interval is not None:
         narrowed = _by_change_log(context, earlier, whole, interval, cause)
     elif detection == "watermark":
@@ -175,7 +174,7 @@ def _by_change_log(
     )
     return Narrowed(
         known=structs.replace(whole, surveyed_at=known.surveyed_at, position=reading.position),
-        survey=PartialSurvey(source, before, {*reading.ranges, *(at for at, age in enumerate(known.ages) if age)}),
+        wanted={*reading.ranges, *(at for at, age in enumerate(known.ages) if age)},
         note=note,
         warnings=_warnings(context, reading),
     )
@@ -215,10 +214,9 @@ def _by_watermark(context: SectionContext, known: Known | None, cause: str) -> N
         f"rows modified since {since} in {len(touched):,} of {counted(len(ranges), 'range')}; "
         f"surveyed: {counted(len(positions), 'range')}"
     )
-    survey = PartialSurvey(source, before, positions)
     whole = structs.replace(whole, surveyed_at=known.surveyed_at)
     changed = changed_entries(context, sorted(touched), since)
-    return Narrowed(known=whole, survey=survey, note=note, earlier=known, changed=changed)
+    return Narrowed(known=whole, wanted=positions, note=note, earlier=known, changed=changed)
 
 
 def begins_at(watermark: datetime, lag: timedelta, now: datetime, timezone: str) -> datetime:
