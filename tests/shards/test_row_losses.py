@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_sitemaps.shards.guards.row_losses import RowLosses
+from airflow_sitemaps.shards.guards import RowLosses
 
 BASE = "https://www.example.com/"
 

@@ -12,8 +12,8 @@ from airflow_sitemaps.pipeline.refusals import Judgment
 from airflow_sitemaps.pipeline.request import SectionContext, row_context_of
 from airflow_sitemaps.protocol.rules import RULES, Tally
 from airflow_sitemaps.quantities import counted, size
+from airflow_sitemaps.shards.guards import FREQUENT, RowLosses
 from airflow_sitemaps.shards.guards.judgement import check_dropped, check_size
-from airflow_sitemaps.shards.guards.row_losses import FREQUENT, RowLosses
 from airflow_sitemaps.shards.plan import Action, Plan, RuleCheck, SectionCheck, SectionPlan
 from airflow_sitemaps.shards.url_sample import TOP, prefix_of
 

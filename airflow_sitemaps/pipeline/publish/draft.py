@@ -26,8 +26,7 @@ from airflow_sitemaps.protocol import CURRENT, lastmod
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.commit import complete, next_manifest
-from airflow_sitemaps.shards.guards import SMALLEST, Refusal, refusal_text
-from airflow_sitemaps.shards.guards.row_losses import RowLosses
+from airflow_sitemaps.shards.guards import SMALLEST, Refusal, RowLosses, refusal_text
 from airflow_sitemaps.shards.layout import SUFFIX, Format
 from airflow_sitemaps.shards.manifest import IndexRecord
 from airflow_sitemaps.shards.plan import Action, Plan, SectionPlan, failures_of, plan_key

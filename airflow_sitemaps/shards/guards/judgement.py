@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
-from airflow_sitemaps.shards.guards import SMALLEST, Guards, Permit, Refusal
-from airflow_sitemaps.shards.guards.row_losses import RowLosses
+from airflow_sitemaps.shards.guards import SMALLEST, Guards, Permit, Refusal, RowLosses
 from airflow_sitemaps.shards.manifest import Day, SectionManifest
 
 if TYPE_CHECKING:
