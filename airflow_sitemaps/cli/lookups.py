@@ -28,7 +28,7 @@ from airflow_sitemaps.pipeline.status import Status
 from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.quantities import counted, size
 from airflow_sitemaps.report_text import trust_lines
-from airflow_sitemaps.search_engines import fetches, indexnow
+from airflow_sitemaps.search_engines import announcer, fetches
 from airflow_sitemaps.stores import FOLDER, default_connection, open_area, scheme_of
 from airflow_sitemaps.stores.local.permissions import explained
 from airflow_sitemaps.templates import rendered
@@ -145,7 +145,7 @@ def indexnow_key(arguments: argparse.Namespace) -> Answer:
     rules = AccessRules(allow_http=arguments.allow_http, allow_private=arguments.allow_private)
     urls = [sitemap.base_url_of(section) for section in sitemap.sections]
     urls += [host if "://" in host else f"https://{host}" for host in sitemap.cross_submit]
-    files = indexnow.key_files(indexnow.indexnow(arguments.conn), urls, replace(public_client(), rules=rules))
+    files = announcer.key_files(announcer.indexnow(arguments.conn), urls, replace(public_client(), rules=rules))
     return Answer(
         document={"key_files": [asdict(file) for file in files]},
         lines=[f"{_SERVED[file.served]}: {file}" for file in files],

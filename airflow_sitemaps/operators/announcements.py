@@ -129,16 +129,16 @@ class IndexNowOperator(AnnouncingOperator):
 
     def service(self) -> str:
         """Return a name for the endpoint."""
-        from airflow_sitemaps.search_engines import announcer, indexnow
+        from airflow_sitemaps.search_engines import announcer
 
-        return announcer.service_of(indexnow.indexnow(self.conn_id))
+        return announcer.service_of(announcer.indexnow(self.conn_id))
 
     def announce(self, published: Any) -> dict[str, Any]:
         """Send the URLs, and return how many there were."""
-        from airflow_sitemaps.search_engines import announcer, indexnow
+        from airflow_sitemaps.search_engines import announcer
         from airflow_sitemaps.web_services import public_client
 
-        site = indexnow.indexnow(self.conn_id)
+        site = announcer.indexnow(self.conn_id)
         key_reader = (self.http or public_client()) if self.check_key else None
         if published is None:
             if not isinstance(self.urls, Sequence) or isinstance(self.urls, str):
@@ -146,7 +146,7 @@ class IndexNowOperator(AnnouncingOperator):
             # A slice reads mapped results at once; each may be a list.
             urls = [str(url) for part in self.urls[:] for url in (part if isinstance(part, list) else [part])]
             if key_reader is not None:
-                indexnow.require_key_files(site, urls, key_reader)
+                announcer.require_key_files(site, urls, key_reader)
             return asdict(site.submit(urls, self.http))
         number = None if self.generation in (None, "", "None") else self.whole_number("generation", self.generation)
         announcement = announcer.announce(

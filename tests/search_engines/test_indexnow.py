@@ -14,8 +14,7 @@ from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import last_announced, record_announced
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.search_engines.announcer import announce
-from airflow_sitemaps.search_engines.indexnow import ENDPOINT, HOSTS, IndexNow, sender_to
+from airflow_sitemaps.search_engines.announcer import ENDPOINT, HOSTS, IndexNow, announce, sender_to
 from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError
 from tests.support.environment import BASE, World, row
 from tests.support.website import Page, Site

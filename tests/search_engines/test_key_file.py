@@ -12,8 +12,13 @@ import pytest
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.search_engines.announcer import announce
-from airflow_sitemaps.search_engines.indexnow import MAX_KEY_BYTES, IndexNow, key_files, require_key_files
+from airflow_sitemaps.search_engines.announcer import (
+    MAX_KEY_BYTES,
+    IndexNow,
+    announce,
+    key_files,
+    require_key_files,
+)
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing import MemorySourceConfig
