@@ -9,7 +9,7 @@ from benchmarks.row_trace import ROWS, follow, text
 from tests.support.databases import NotAvailable, database
 
 MAX_MODULES = 69
-MAX_TYPES = 77
+MAX_TYPES = 75
 
 
 def test_the_way_of_a_row_is_short(monkeypatch: pytest.MonkeyPatch) -> None:

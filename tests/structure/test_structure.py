@@ -12,8 +12,8 @@ from tests.structure.allowances import allowances, verdict
 from tests.structure.checks import CHECKS, UNPLAIN_WORDS
 from tests.structure.inventory import import_circles, import_graph, modules
 
-MAX_LINES = 46_953
-MAX_MODULES = 200
+MAX_LINES = 46_915
+MAX_MODULES = 198
 """The whole package, whatever its folders have."""
 
 
