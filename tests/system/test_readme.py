@@ -167,7 +167,6 @@ def test_by_cron(scene: Scene) -> None:
     scene.check(scene.airflow.wait_for_run("acme_sitemap"), "scheduled", dated=True)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("dated", [True, False], ids=["with a logical date", "without a logical date"])
 def test_by_a_trigger_of_the_rest_api(scene: Scene, dated: bool) -> None:
     scene.insert(2 + dated)
@@ -178,7 +177,6 @@ def test_by_a_trigger_of_the_rest_api(scene: Scene, dated: bool) -> None:
     scene.check(scene.airflow.wait_for_run("acme_sitemap", run_id), "manual", dated=dated)
 
 
-@pytest.mark.long
 def test_by_an_action_of_the_page(scene: Scene) -> None:
     scene.insert(4)
     (sitemap,) = scene.airflow.call("GET", f"{API_PREFIX}/api/sitemaps")["sitemaps"]
@@ -187,7 +185,6 @@ def test_by_an_action_of_the_page(scene: Scene) -> None:
     scene.check(scene.airflow.wait_for_run("acme_sitemap", started["run_id"]), "manual", dated=False)
 
 
-@pytest.mark.long
 def test_by_an_asset_event(scene: Scene) -> None:
     """With the schedule that README offers instead, the rest of the file as it is."""
     text = first_dag().replace('schedule="@daily"', asset_schedule()).replace("acme_sitemap", "acme_after_load")
